@@ -11,7 +11,7 @@ use forebay_core::policy::{Slot, Spec, SpecError};
 use forebay_core::readahead::Readahead;
 use forebay_core::reclaim::Reclaim;
 use forebay_core::throttle::Throttle;
-use forebay_sim::machine::Machine as SimMachine;
+use forebay_sim::machine::{Machine as SimMachine, MachineError};
 use forebay_sim::scenario::PolicySet;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -42,9 +42,17 @@ impl Machine {
         } else {
             SimMachine::builtin(name)
         };
-        let mut machine = machine.map_err(bad)?;
+        let mut machine = machine.map_err(|error| {
+            if !matches!(error, MachineError::UnknownMachine { .. }) {
+                return bad(error);
+            }
+            let known: Vec<&str> = SimMachine::names().collect();
+            bad(format!("{error} (known: {})", known.join(", ")))
+        })?;
         for (key, value) in &settings {
-            machine.set(key, value).map_err(bad)?;
+            let set = machine.set(key, value);
+            // The command's flag is no part of Python.
+            set.map_err(|error| bad(error.to_string().replacen("--set: ", "", 1)))?;
         }
         Ok(Self(machine))
     }

@@ -82,7 +82,11 @@ impl Class {
         otherwise: &str,
     ) -> Box<T> {
         let stop = Arc::clone(&self.stop);
-        let made = Python::attach(|py| make(&self.class.bind(py).call0()?, stop));
+        let made = Python::attach(|py| {
+            let class = self.class.bind(py);
+            let made = class.call0().and_then(|object| make(&object, stop));
+            made.inspect_err(|error| note(py, error, &text_of(class)))
+        });
         made.unwrap_or_else(|error| {
             self.stop.set(error);
             Spec::parse(otherwise).expect("the table has it").build()
@@ -129,12 +133,15 @@ impl Method {
 
     /// Notes in an error that this method has raised it.
     fn noted<T>(&self, py: Python<'_>, result: PyResult<T>) -> PyResult<T> {
-        result.inspect_err(|error| {
-            let note = format!("raised by {}, a policy of this run", self.name);
-            // Python 3.10 has no notes; the error and its traceback are complete without one.
-            let _ = error.value(py).call_method1("add_note", (note,));
-        })
+        result.inspect_err(|error| note(py, error, &self.name))
     }
+}
+
+/// Notes in an error where it was raised.
+fn note(py: Python<'_>, error: &PyErr, by: &str) {
+    let note = format!("raised by {by}, a policy of this run");
+    // Python 3.10 has no notes; the error and its traceback are complete without one.
+    let _ = error.value(py).call_method1("add_note", (note,));
 }
 
 /// The name of an object's class.
@@ -142,7 +149,14 @@ fn class_of(policy: &Bound<'_, PyAny>) -> String {
     policy.get_type().qualname().map_or_else(|_| String::new(), |name| name.to_string())
 }
 
-/// An object as an error shows it.
+/// An object as an error shows it: the beginning of a long one.
 fn text_of(value: &Bound<'_, PyAny>) -> String {
-    value.repr().map_or_else(|_| String::new(), |text| text.to_string())
+    let text = value.repr().map_or_else(|_| String::new(), |text| text.to_string());
+    match text.char_indices().nth(TEXT_MAX) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
+    }
 }
+
+/// Characters of an object that an error shows.
+const TEXT_MAX: usize = 200;

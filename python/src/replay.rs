@@ -7,15 +7,15 @@ use forebay_replay::{ReplayError, Survey, TraceSet, below};
 use forebay_sim::machine::Machine as SimMachine;
 use forebay_sim::replay::{Pace, Replay, VolumeOutcome};
 use forebay_sim::scenario::PolicySet;
-use forebay_trace::{Layer, Options, Record};
+use forebay_trace::{Layer, Options, ReadReport, Record};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::machine::{self, Machine, bad};
 use crate::policy::GivenPolicy;
-use crate::rows::{Row, columns, counted, of_totals, served};
-use crate::stop::{ASK_EVERY, Stop};
+use crate::rows::{Row, columns, counted, of_pauses, of_totals, served};
+use crate::stop::{Nested, Stop, Work};
 use crate::trace;
 
 /// How traces are read and replayed, as Python gives it.
@@ -36,6 +36,8 @@ pub(crate) struct Traces {
     paths: Vec<String>,
     options: Options,
     survey: Survey,
+    /// What a reader of the traces should know.
+    pub(crate) warnings: Vec<String>,
     is_above: bool,
     speed_ppm: u64,
     depth: Option<u32>,
@@ -73,6 +75,9 @@ impl From<ReplayError> for Failed {
     }
 }
 
+/// Columns of volumes and of the run, and what a reader of the traces should know.
+type Replayed<'py> = (Bound<'py, PyDict>, Bound<'py, PyDict>, Vec<String>);
+
 /// Replays traces as one, and returns the columns of their volumes and of the run.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "arguments are made from Python's objects")]
@@ -84,36 +89,55 @@ pub(crate) fn run_trace<'py>(
     machines: Vec<PyRef<'py, Machine>>,
     policies: Vec<(String, GivenPolicy)>,
     seed: u64,
-) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyDict>)> {
+) -> PyResult<Replayed<'py>> {
     let machines: Vec<&SimMachine> = machines.iter().map(|machine| &machine.0).collect();
     let Some(first) = machines.first() else { return Err(bad("a replay has a machine")) };
-    let (volumes, run) = py.detach(|| {
-        let traces = Traces::open(paths, &options)?;
+    let _nested = Nested::enter()?;
+    let (volumes, run, warnings) = py.detach(|| {
         let stop = Arc::new(Stop::default());
+        let traces = Traces::open(paths, &options, &stop)?;
         let policies = &traces.policies(first, &policies, &stop)?;
-        traces.replay(&ReplaySetup { machines: &machines, policies, seed, stop: &stop })
+        let setup = ReplaySetup { machines: &machines, policies, seed, stop: &stop };
+        let (volumes, run) = traces.replay(&setup)?;
+        PyResult::Ok((volumes, run, traces.warnings))
     })?;
-    Ok((columns(&volumes).into_dict(py)?, columns(&[run]).into_dict(py)?))
+    Ok((columns(&volumes).into_dict(py)?, columns(&[run]).into_dict(py)?, warnings))
 }
 
 impl Traces {
     /// Reads traces once, to learn what they need.
-    pub(crate) fn open(paths: Vec<String>, given: &TraceOptions) -> PyResult<Self> {
+    pub(crate) fn open(paths: Vec<String>, given: &TraceOptions, stop: &Stop) -> PyResult<Self> {
         let TraceOptions { trace_format, skip_bad, speed, depth, devices, layer } = given;
         if paths.is_empty() {
             return Err(bad("a replay has a trace"));
         }
         let speed_ppm = (speed * 1e6).round();
-        if !(1.0..=1e15).contains(&speed_ppm) {
-            return Err(bad(format!("speed is above zero, not {speed}")));
+        if !(1.0..=1e12).contains(&speed_ppm) {
+            return Err(bad(format!("speed is a number from 0.000001 to 1000000, not {speed}")));
+        }
+        if depth.is_some() && *speed != 1.0 {
+            return Err(bad(
+                "speed changes recorded times, and a closed loop (depth) ignores them",
+            ));
         }
         if *depth == Some(0) || *devices == Some(0) {
             return Err(bad("depth and devices are at least one"));
         }
         let format = trace::parse_format(trace_format.as_deref())?;
         let options = Options { format, skip_bad: *skip_bad };
-        let survey = open(&paths, &options).and_then(|mut traces| Ok(Survey::of(&mut traces)?));
-        let survey = survey.map_err(|Failed(error)| error)?;
+        let mut traces = open(&paths, &options).map_err(|Failed(error)| error)?;
+        let mut work = Work::default();
+        let survey = Survey::of_while(&mut traces, || {
+            work.add(0, stop);
+            !stop.is_set()
+        });
+        let survey = survey.map_err(|error| Failed::from(error).0)?;
+        stop.result()?;
+        let said = |(name, report): (&str, ReadReport)| {
+            let sentences = report.sentences().into_iter();
+            sentences.map(|sentence| format!("{name}: {sentence}")).collect::<Vec<_>>()
+        };
+        let warnings = traces.reports().flat_map(said).collect();
         let is_above = match layer.as_deref() {
             Some("cache") => true,
             Some("block") => false,
@@ -124,7 +148,11 @@ impl Traces {
             return Err(bad("depth is for replays below the page cache"));
         }
         let (depth, devices, speed_ppm) = (*depth, *devices, speed_ppm as u64);
-        Ok(Self { paths, options, survey, is_above, speed_ppm, depth, devices })
+        Ok(Self { paths, options, survey, warnings, is_above, speed_ppm, depth, devices })
+    }
+
+    pub(crate) fn name(&self) -> String {
+        self.paths.join(", ")
     }
 
     /// The policies of a machine, and those that were chosen for a slot.
@@ -189,8 +217,9 @@ impl Traces {
         let is_open = survey.layer == Layer::Block;
         let speed_ppm = self.speed_ppm;
         let replay = CachedReplay { survey, machines, spread, policies, seed, is_open, speed_ppm };
-        let outcome = replay.run(&self.paths.join(", "), &mut self.requests(stop)?)?;
+        let outcome = replay.run(&self.name(), &mut self.requests(stop)?)?;
         let mut run = row("all", &outcome.all);
+        run.extend(of_pauses(&outcome.pauses));
         run.extend(of_totals(&outcome.run));
         Ok((rows(survey, &outcome.volumes), run))
     }
@@ -200,13 +229,17 @@ impl Traces {
         &self,
         stop: &'a Stop,
     ) -> Result<impl FnMut() -> Result<Option<Record>, Failed> + 'a, Failed> {
-        let (mut traces, mut count) = (open(&self.paths, &self.options)?, 0u64);
+        let (mut traces, mut work) = (open(&self.paths, &self.options)?, Work::default());
+        let (is_above, mut len) = (self.is_above, 0);
         Ok(move || {
-            count += 1;
-            if count.is_multiple_of(ASK_EVERY) {
-                stop.ask_python();
+            // A byte is work where pages are: above, of the request that was given last.
+            work.add(if is_above { len } else { 0 }, stop);
+            if stop.is_set() {
+                return Ok(None);
             }
-            if stop.is_set() { Ok(None) } else { Ok(traces.next()?) }
+            let record = traces.next()?;
+            len = record.map_or(0, |record| record.len);
+            Ok(record)
         })
     }
 }

@@ -3,6 +3,7 @@
 use forebay_core::stats::Stats;
 use forebay_core::time::Duration;
 use forebay_core::units::{KIB, SECTOR_SIZE};
+use forebay_replay::above::StreamPauses;
 use forebay_sim::stats::Summary;
 use forebay_sim::tally::{JobTotals, LatencySet, RunTotals, Tally};
 use forebay_sim::world::Pauses;
@@ -36,11 +37,7 @@ pub(crate) fn of_run(tally: &Tally) -> Row {
         [(name, totals)] => of_job(name, totals),
         _ => of_job("all", &tally.all()),
     };
-    let pauses = tally.pause_lengths();
-    row.extend([
-        ("pause_p50_us", micros(&pauses, pauses.p50)),
-        ("pause_p99_us", micros(&pauses, pauses.p99)),
-    ]);
+    row.extend(pause_lengths(&tally.pause_lengths()));
     row.extend(of_totals(tally.totals()));
     row
 }
@@ -68,19 +65,34 @@ pub(crate) fn of_totals(totals: &RunTotals) -> Row {
 fn of_job(name: &str, totals: &JobTotals) -> Row {
     let [reads, writes, syncs] = totals.latencies.each_ref().map(LatencySet::summary);
     let summaries = [reads, writes, syncs, Summary::default()];
-    let Pauses { count, total, longest } = totals.pauses;
-    let pauses = Summary { count, ..Summary::default() };
+    let mut row = served(name, totals.bytes, totals.errors, totals.elapsed, &summaries);
+    row.extend(pauses(&totals.pauses, totals.alive));
+    row
+}
+
+/// The pauses of the streams of a trace.
+pub(crate) fn of_pauses(streams: &StreamPauses) -> Row {
+    let mut row: Row = pauses(&streams.sum, streams.alive).into();
+    row.extend(pause_lengths(&streams.lengths));
+    row
+}
+
+fn pauses(pauses: &Pauses, alive: Duration) -> [(&'static str, Value); 3] {
+    let Pauses { count, total, longest } = *pauses;
+    let some = Summary { count, ..Summary::default() };
     let paused = match count {
         0 => Value::Missing,
-        _ => percent(total.as_nanos() as f64, totals.alive.as_nanos() as f64),
+        _ => percent(total.as_nanos() as f64, alive.as_nanos() as f64),
     };
-    let mut row = served(name, totals.bytes, totals.errors, totals.elapsed, &summaries);
-    row.extend([
+    [
         ("pauses", Value::Count(count)),
         ("paused_percent", paused),
-        ("pause_max_us", micros(&pauses, longest)),
-    ]);
-    row
+        ("pause_max_us", micros(&some, longest)),
+    ]
+}
+
+fn pause_lengths(lengths: &Summary) -> [(&'static str, Value); 2] {
+    [("pause_p50_us", micros(lengths, lengths.p50)), ("pause_p99_us", micros(lengths, lengths.p99))]
 }
 
 /// What jobs and volumes have in common.

@@ -18,7 +18,7 @@ use crate::columns::{Column, Columns, whole};
 use crate::machine::{self, Machine, bad};
 use crate::policy::GivenPolicy;
 use crate::rows::{Row, columns, of_jobs, of_run};
-use crate::stop::{ASK_EVERY, Stop, Stoppable};
+use crate::stop::{Nested, Stop, Stoppable, Work};
 
 /// What a job is run on.
 pub(crate) struct Setup<'a> {
@@ -70,6 +70,7 @@ pub(crate) fn run_job<'py>(
 ) -> PyResult<Tables<'py>> {
     let job = JobFile::parse(text, name).map_err(bad)?;
     let machine = &machine.0;
+    let _nested = Nested::enter()?;
     let stop = Arc::new(Stop::default());
     let policies = machine::policy_set(machine, &policies, &stop)?;
     let setup = Setup {
@@ -103,7 +104,7 @@ pub(crate) fn run(job: &JobFile, name: &str, setup: &Setup<'_>) -> PyResult<Ran>
     let mut tally = Tally::default();
     let mut calls = setup.keeps_calls.then(Calls::default);
     let frames = setup.machine.page_cache_bytes() / PAGE_SIZE;
-    let (mut base, mut work) = (Base::default(), 0);
+    let (mut base, mut work) = (Base::default(), Work::default());
     for group in &groups {
         tally.begin(group);
         let sizes = group.sizes().iter().zip(group.rooms());
@@ -128,11 +129,7 @@ pub(crate) fn run(job: &JobFile, name: &str, setup: &Setup<'_>) -> PyResult<Ran>
             |task| -> Box<dyn Workload + '_> { Box::new(Stoppable { task, stop: setup.stop }) };
         let tasks = tasks.into_iter().map(stoppable).collect();
         let mut observe = |finished: &Finished| {
-            work += 1 + finished.result.unwrap_or(0) / BYTES_AS_ONE_CALL;
-            if work >= ASK_EVERY {
-                work = 0;
-                setup.stop.ask_python();
-            }
+            work.add(finished.result.unwrap_or(0), setup.stop);
             if tally.count(finished)
                 && let Some(calls) = &mut calls
             {
@@ -187,9 +184,6 @@ const SYNC: u8 = 3;
 
 /// Bytes of a sector.
 const SECTOR_SIZE: u64 = 512;
-
-/// Bytes whose transfer is as much work as a call, when interrupts are asked for.
-const BYTES_AS_ONE_CALL: u64 = 1 << 16;
 
 impl Calls {
     fn add(&mut self, finished: &Finished, places: &Places, base: &Base) {

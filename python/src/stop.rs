@@ -1,11 +1,13 @@
 //! Ends a run before its time: an interrupt, or an error of a policy that is written in Python.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use forebay_core::time::Instant;
 use forebay_core::workload::{Step, Workload};
+use pyo3::exceptions::PyRecursionError;
 use pyo3::prelude::*;
 
 /// What has ended a run, seen by all that take part in it.
@@ -44,10 +46,63 @@ impl Stop {
 
 /// Calls, or as much work, or requests after which Python is asked whether the user has
 /// interrupted.
-pub(crate) const ASK_EVERY: u64 = 1 << 16;
+const ASK_EVERY: u64 = 1 << 16;
 
 /// How long an interrupt may wait while nothing comes.
 pub(crate) const INTERRUPTED: Duration = Duration::from_millis(100);
+
+/// Work that is done now and then asked about: each piece counts as one and its bytes.
+#[derive(Default)]
+pub(crate) struct Work(u64);
+
+impl Work {
+    /// Some was done. Asks Python when enough has come together.
+    pub(crate) fn add(&mut self, bytes: u64, stop: &Stop) {
+        self.0 += 1 + bytes / BYTES_AS_ONE_CALL;
+        if self.0 >= ASK_EVERY {
+            self.0 = 0;
+            stop.ask_python();
+        }
+    }
+}
+
+thread_local! {
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+}
+
+/// A run that a policy in Python may have started: how many runs it lies in.
+pub(crate) struct Nested(u32);
+
+impl Nested {
+    /// A run on this thread.
+    pub(crate) fn enter() -> PyResult<Self> {
+        let outer = DEPTH.get();
+        if outer >= NESTED_MAX {
+            let what = format!("more than {NESTED_MAX} runs are started by policies of each other");
+            return Err(PyRecursionError::new_err(what));
+        }
+        DEPTH.set(outer + 1);
+        Ok(Self(outer))
+    }
+
+    /// Makes another thread work on this run.
+    pub(crate) fn hand_on(&self) -> impl FnOnce() + Send + use<> {
+        let depth = self.0 + 1;
+        move || DEPTH.set(depth)
+    }
+}
+
+impl Drop for Nested {
+    fn drop(&mut self) {
+        DEPTH.set(self.0);
+    }
+}
+
+/// Runs that may lie in each other: far fewer than fill the stack of a thread.
+const NESTED_MAX: u32 = 16;
+
+/// Bytes whose transfer is as much work as a call, when interrupts are asked for.
+const BYTES_AS_ONE_CALL: u64 = 1 << 16;
 
 /// A task that ends when the run is stopped.
 pub(crate) struct Stoppable<'a> {

@@ -8,6 +8,7 @@ use std::thread;
 use forebay_sim::fio::{Compat, JobFile};
 use forebay_sim::machine::Machine as SimMachine;
 use forebay_sim::scenario::PolicySet;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -16,7 +17,7 @@ use crate::policy::GivenPolicy;
 use crate::replay::{ReplaySetup, TraceOptions, Traces};
 use crate::rows::{Row, columns};
 use crate::run::{self, Setup};
-use crate::stop::{INTERRUPTED, Stop};
+use crate::stop::{INTERRUPTED, Nested, Stop};
 
 /// What is run: the text and name of a job, or the path of a trace.
 #[derive(FromPyObject)]
@@ -42,7 +43,8 @@ struct Point<'a> {
     seed: u64,
 }
 
-/// Runs points on threads, and returns the columns of their rows, in the order of the points.
+/// Runs points on threads. Returns the columns of their rows, in the order of the points, and what
+/// a reader of the traces should know.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "arguments are made from Python's objects")]
 #[pyo3(signature = (*, inputs, options, points, fio, threads))]
@@ -53,34 +55,55 @@ pub(crate) fn run_points<'py>(
     points: Vec<GivenPoint<'py>>,
     fio: &str,
     threads: usize,
-) -> PyResult<Bound<'py, PyDict>> {
+) -> PyResult<(Bound<'py, PyDict>, Vec<String>)> {
     let compat = run::compat(fio)?;
+    let nested = Nested::enter()?;
     let points: Vec<_> = points
         .iter()
         .map(|(input, machine, policies, seed)| (*input, &machine.0, policies, *seed))
         .collect();
-    let rows = py.detach(|| {
-        let inputs = inputs.into_iter().map(|given| Input::read(given, &options));
-        let inputs = inputs.collect::<PyResult<Vec<_>>>()?;
+    let (rows, warnings) = py.detach(|| {
         let stop = Arc::new(Stop::default());
+        let inputs = inputs.into_iter().map(|given| Input::read(given, &options, &stop));
+        let inputs = inputs.collect::<PyResult<Vec<_>>>()?;
         let points = points.into_iter().map(|(input, machine, policies, seed)| {
             let input = inputs.get(input).ok_or_else(|| bad("a point has no input"))?;
-            let policies = input.policies(machine, policies, &stop)?;
+            let policies = input.policies(machine, policies, &stop);
+            let policies = policies.map_err(|error| input.named(&error))?;
             Ok(Point { input, machine, policies, seed })
         });
         let points = points.collect::<PyResult<Vec<_>>>()?;
-        run_all(&points, compat, threads, &stop)
+        let rows = run_all(&points, compat, threads, (&nested, &stop))?;
+        PyResult::Ok((rows, inputs.iter().flat_map(Input::warnings).cloned().collect()))
     })?;
-    columns(&rows).into_dict(py)
+    Ok((columns(&rows).into_dict(py)?, warnings))
 }
 
 impl Input {
-    fn read(given: GivenInput, options: &TraceOptions) -> PyResult<Self> {
+    fn read(given: GivenInput, options: &TraceOptions, stop: &Stop) -> PyResult<Self> {
         match given {
             GivenInput::Job(text, name) => {
                 Ok(Self::Job(JobFile::parse(&text, &name).map_err(bad)?, name))
             }
-            GivenInput::Trace(path) => Ok(Self::Trace(Traces::open(vec![path], options)?)),
+            GivenInput::Trace(path) => {
+                let traces = Traces::open(vec![path.clone()], options, stop);
+                traces.map(Self::Trace).map_err(|error| named(&path, &error))
+            }
+        }
+    }
+
+    fn warnings(&self) -> &[String] {
+        match self {
+            Self::Job(..) => &[],
+            Self::Trace(traces) => &traces.warnings,
+        }
+    }
+
+    /// An error with the input that it is about.
+    fn named(&self, error: &PyErr) -> PyErr {
+        match self {
+            Self::Job(_, name) => named(name, error),
+            Self::Trace(traces) => named(&traces.name(), error),
         }
     }
 
@@ -98,19 +121,32 @@ impl Input {
     }
 }
 
+/// An error of what was given, with the name of the input that it is about.
+fn named(name: &str, error: &PyErr) -> PyErr {
+    Python::attach(|py| match error.is_instance_of::<PyValueError>(py) {
+        false => error.clone_ref(py),
+        true => {
+            let said = error.value(py).to_string();
+            let is_named = said.contains(name);
+            bad(if is_named { said } else { format!("{name}: {said}") })
+        }
+    })
+}
+
 fn run_all(
     points: &[Point<'_>],
     compat: Compat,
     threads: usize,
-    stop: &Stop,
+    (nested, stop): (&Nested, &Stop),
 ) -> PyResult<Vec<Row>> {
     let next = AtomicUsize::new(0);
     let (send, results) = channel();
     let mut rows: Vec<Row> = vec![Row::new(); points.len()];
     thread::scope(|scope| {
-        for _ in 0..threads.clamp(1, points.len().max(1)) {
-            let (send, next) = (send.clone(), &next);
-            scope.spawn(move || {
+        for started in 0..threads.clamp(1, points.len().max(1)) {
+            let (send, next, nest) = (send.clone(), &next, nested.hand_on());
+            let thread = thread::Builder::new().spawn_scoped(scope, move || {
+                nest();
                 while let Some((place, point)) = take(points, next, stop) {
                     match point.run(compat, stop) {
                         // The other side takes rows until all threads have ended.
@@ -119,6 +155,13 @@ fn run_all(
                     }
                 }
             });
+            if let Err(error) = thread {
+                // Those that have started do the work of all.
+                if started == 0 {
+                    stop.set(error.into());
+                }
+                break;
+            }
         }
         drop(send);
         for count in 1u64.. {
@@ -162,7 +205,7 @@ impl Point<'_> {
             }
             Input::Trace(traces) => {
                 let setup = ReplaySetup { machines: &[machine], policies, seed, stop };
-                Ok(traces.replay(&setup)?.1)
+                Ok(traces.replay(&setup).map_err(|error| input.named(&error))?.1)
             }
         }
     }

@@ -58,7 +58,7 @@ impl TraceReader {
         }
         let (begin, begun) = sync_channel(1);
         let (send, batches) = sync_channel(AHEAD);
-        thread::spawn(move || read(&path, &options, batch, &begin, &send));
+        thread::Builder::new().spawn(move || read(&path, &options, batch, &begin, &send))?;
         let begun = Mutex::new(begun);
         let (format, layer) = receive(py, &begun)?
             .ok_or_else(|| PyRuntimeError::new_err("the reader of the trace has gone"))?
@@ -192,12 +192,7 @@ fn next_batch(
     batch.names = reader.names().iter().skip(*named).map(str::to_owned).collect();
     *named += batch.names.len();
     if batch.is_last {
-        let report = reader.report();
-        batch.warnings = report.warnings;
-        if let Some((place, fault)) = report.first_bad {
-            let what = format!("{} bad lines or records skipped", report.bad);
-            batch.warnings.push(format!("{what}; the first: {place}: {fault}"));
-        }
+        batch.warnings = reader.report().sentences();
     }
     Ok(batch)
 }
@@ -220,8 +215,8 @@ pub(crate) fn parse_format(typed: Option<&str>) -> PyResult<Option<Format>> {
 
 /// Whether a file is a trace, by its first bytes.
 #[pyfunction]
-pub(crate) fn is_trace(path: &str) -> bool {
-    open(path, &Options::default()).is_ok()
+pub(crate) fn is_trace(py: Python<'_>, path: &str) -> bool {
+    py.detach(|| open(path, &Options::default()).is_ok())
 }
 
 /// The names of the operations of a trace, in the order of their numbers.

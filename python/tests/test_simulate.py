@@ -172,6 +172,23 @@ class PoliciesInPython(unittest.TestCase):
         forebay.simulate("[r]\nrw=read\nsize=256k\nbs=4k\n", policies={"readahead": Seeing})
         self.assertEqual(found, {"absent": 8, "present": 56})
 
+    def test_runs_that_policies_start_lie_in_each_other_up_to_a_depth(self):
+        depths = []
+
+        def nested(call):
+            class Nesting(Fixed):
+                def __init__(self):
+                    depths.append(1)
+                    call(JOB, {"readahead": Nesting})
+
+            depths.clear()
+            with self.assertRaises(RecursionError):
+                call(JOB, {"readahead": Nesting})
+            self.assertEqual(len(depths), 16)
+
+        nested(lambda job, policies: forebay.simulate(job, policies=policies))
+        nested(lambda job, grid: forebay.sweep(job, grid=grid))
+
     def test_an_error_in_a_policy_ends_the_run(self):
         asked = []
 
@@ -235,6 +252,21 @@ class ThrottlesInPython(unittest.TestCase):
                 forebay.simulate(self.JOB, policies={"throttle": policy})
 
 
+def interrupted(call):
+    """Runs a call in another process, interrupts it at once, and returns what it said."""
+    # A background job of a shell ignores the signal, and so would the child.
+    handle = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    code = f"{handle}\nimport forebay; print(flush=True); forebay.{call}"
+    words = [sys.executable, "-c", code]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        try:
+            child.stdout.readline()
+            child.send_signal(signal.SIGINT)
+            return child.communicate(timeout=60)[1]
+        finally:
+            child.kill()
+
+
 class Locks(unittest.TestCase):
     def test_other_threads_run_while_a_compiled_policy_does(self):
         running, counted = threading.Event(), []
@@ -257,17 +289,7 @@ class Locks(unittest.TestCase):
 
     def test_an_interrupt_ends_a_long_run(self):
         job = "[r]\nrw=randread\nsize=1G\nio_size=10T\nnorandommap=1\nbs=4k\n"
-        # A background job of a shell ignores the signal, and so would the child.
-        handle = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-        run = f"import forebay; print(flush=True); forebay.simulate({job!r}, calls=False)"
-        code = f"{handle}\n{run}"
-        words = [sys.executable, "-c", code]
-        child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        child.stdout.readline()
-        child.send_signal(signal.SIGINT)
-        self.addCleanup(child.kill)
-        said = child.communicate(timeout=60)[1]
-        self.assertIn(b"KeyboardInterrupt", said)
+        self.assertIn(b"KeyboardInterrupt", interrupted(f"simulate({job!r}, calls=False)"))
 
 
 class Sweeps(unittest.TestCase):
@@ -303,6 +325,28 @@ class Sweeps(unittest.TestCase):
         for threads in (1, 3):
             with self.assertRaises(ZeroDivisionError):
                 forebay.sweep(JOB, grid={"readahead": lambda: 1 / 0}, seeds=range(100), threads=threads)
+
+    def test_machines_with_settings_and_files_of_the_same_name_can_be_told_apart(self):
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [Path(folder, name, "job.fio") for name in "ab"]
+            for path in paths:
+                path.parent.mkdir()
+                path.write_text(JOB)
+            machines = [forebay.Machine("vm-2026", {"device.delay": delay}) for delay in ("1us", "9us")]
+            rows = forebay.sweep(paths, machines)
+        self.assertEqual(rows["input"], [str(paths[0])] * 2 + [str(paths[1])] * 2)
+        self.assertEqual(rows["machine"][:2], ["vm-2026 device.delay=1us", "vm-2026 device.delay=9us"])
+
+    def test_what_is_given_twice_is_refused(self):
+        twin = type("Fixed", (Fixed,), {})
+        for arguments in (
+            {"seeds": [1, 1]},
+            {"machines": ["vm-2026", "vm-2026"]},
+            {"grid": {"readahead": ["off", "off"]}},
+            {"grid": {"readahead": [Fixed, twin]}},
+        ):
+            with self.subTest(arguments), self.assertRaisesRegex(ValueError, "more than once"):
+                forebay.sweep(JOB, **arguments)
 
     def test_what_cannot_be_swept_is_an_error(self):
         for grid in ({"flush": Fixed}, {"device.delay": Fixed}, {"throttle": [Fixed()]}):
@@ -354,10 +398,58 @@ class Traces(unittest.TestCase):
         self.assertIn("line 1001", str(raised.exception))
         trace = forebay.Trace(self.path, skip_bad=1)
         self.assertEqual(sum(len(batch["op"]) for batch in trace), 1000)
-        self.assertIn("1 bad lines", trace.warnings[-1])
-        for arguments in (("absent",), (self.path, "mrs")):
-            with self.assertRaises(ValueError):
-                forebay.Trace(*arguments)
+        self.assertIn("1 bad line or record skipped: line 1001", trace.warnings[-1])
+        with self.assertRaises(FileNotFoundError):
+            forebay.Trace("absent")
+        with self.assertRaises(ValueError):
+            forebay.Trace(self.path, "mrs")
+        for call in (forebay.simulate, forebay.sweep):
+            with self.assertWarnsRegex(UserWarning, "trace.csv: 1 bad line or record skipped: line 1001"):
+                call(self.path, skip_bad=1)
+
+    def test_iterations_have_names_of_their_own(self):
+        trace = forebay.Trace(self.path, batch=500)
+        first = iter(trace)
+        next(first)
+        names = trace.names
+        list(trace)
+        list(first)
+        self.assertEqual((names, trace.names), (["src1_0", "src1_1"],) * 2)
+
+    def test_what_is_no_regular_file_is_refused_and_not_waited_for(self):
+        pipe = Path(self.folder, "pipe")
+        os.mkfifo(pipe)
+        for call in (forebay.simulate, forebay.sweep, forebay.Trace):
+            for path in (pipe, self.folder):
+                with self.subTest(call, path=path), self.assertRaisesRegex(ValueError, "no regular file"):
+                    call(path)
+
+    def test_an_interrupt_ends_a_survey_and_a_replay_of_large_requests(self):
+        large = Path(self.folder, "large.csv")
+        line = f"{128166372003061629},src1,0,Read,0,{256 << 20},10\n"
+        large.write_text(line * 60_000)
+        many = Path(self.folder, "many.csv")
+        many.write_text(MSR * 1000)
+        for call in (f"simulate({str(large)!r}, layer='cache')", f"sweep([{str(many)!r}])"):
+            said = interrupted(call)
+            self.assertIn(b"KeyboardInterrupt", said)
+
+    def test_pauses_of_streams_are_counted(self):
+        writes = Path(self.folder, "writes.csv")
+        lines = (
+            f"{128166372003061629 + 1000 * n},src1,0,Write,{n << 16},65536,10\n" for n in range(2000)
+        )
+        writes.write_text("".join(lines))
+        flush = "linux-6:limit_mib=32,background_mib=16"
+        run = lambda throttle: forebay.simulate(
+            writes, "hdd-2026", {"throttle": throttle, "flush": flush}, layer="cache"
+        ).run
+        off, ours = run("off"), run(Even)
+        self.assertEqual(off["pauses"], 0)
+        self.assertGreater(ours["pauses"], 10)
+        self.assertAlmostEqual(ours["pause_max_us"], 1000)
+        self.assertTrue(0 < ours["paused_percent"] < 100)
+        self.assertAlmostEqual(ours["pause_p99_us"], 1000, delta=20)
 
     def test_a_block_trace_is_replayed(self):
         result = forebay.simulate(self.path, "ssd-2014")
@@ -379,7 +471,7 @@ class Traces(unittest.TestCase):
         ):
             with self.subTest(options), self.assertRaises(ValueError):
                 forebay.simulate(self.path, **{"machine": "ssd-2014", **options})
-        with self.assertRaises(ValueError):
+        with self.assertRaises(FileNotFoundError):
             forebay.simulate([self.path, self.path.parent / "none"])
 
     def test_policies_in_python_take_part_above_the_page_cache(self):

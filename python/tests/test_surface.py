@@ -32,6 +32,12 @@ class Arguments(unittest.TestCase):
             ({"policies": {"flush": object}}, "the policy of flush is a text"),
             ({"settings": [("device.delay", "1us")]}, "settings is a mapping"),
             ({"seed": 1.5}, "seed is a whole number, not 1.5"),
+            ({"speed": "fast"}, "speed is a number, not 'fast'"),
+            ({"layer": 7}, "layer is a text, not 7"),
+            ({"trace_format": 7}, "trace_format is a text, not 7"),
+            ({"settings": {3: 4}}, "the keys of settings are texts, not 3"),
+            ({"policies": {3: "off"}}, "the keys of policies are texts, not 3"),
+            ({"machine": [7]}, "a machine is a path or a name, not 7"),
         ]:
             self.assert_said(TypeError, said, forebay.simulate, JOB, **options)
         self.assert_said(TypeError, "grid is a mapping", forebay.sweep, JOB, grid=["readahead"])

@@ -14,7 +14,9 @@ use forebay_core::workload::{Finished, Step, Workload};
 use forebay_sim::machine::Machine;
 use forebay_sim::replay::{VolumeOutcome, VolumeRequest, VolumeTotals};
 use forebay_sim::scenario::{NewFile, PolicySet, Scenario};
+use forebay_sim::stats::Summary;
 use forebay_sim::tally::RunTotals;
+use forebay_sim::world::Pauses;
 use forebay_trace::{Flags, Op, Record};
 
 use crate::below::{kind_of, sectors};
@@ -49,8 +51,21 @@ pub struct CachedOutcome {
     pub all: VolumeOutcome,
     /// What belongs to no volume.
     pub run: RunTotals,
+    /// How streams were paused after writes.
+    pub pauses: StreamPauses,
     /// How many streams there were.
     pub streams: usize,
+}
+
+/// The pauses of all streams.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StreamPauses {
+    /// How many and how long.
+    pub sum: Pauses,
+    /// Their lengths.
+    pub lengths: Summary,
+    /// The time of the streams from first call to last answer, summed.
+    pub alive: Duration,
 }
 
 /// The most streams: each is a task.
@@ -113,7 +128,11 @@ impl CachedReplay<'_> {
         let frames = machines[0].page_cache_bytes() / PAGE_SIZE;
         let run = RunTotals::of(&outcome, &record, frames);
         let (volumes, all) = counted.outcomes(outcome.elapsed);
-        Ok(CachedOutcome { volumes, all, run, streams: streams.len() })
+        let mut sum = Pauses::default();
+        record.pauses.iter().for_each(|of_stream| sum += *of_stream);
+        let lengths = record.pause_lengths.summary();
+        let pauses = StreamPauses { sum, lengths, alive: counted.alive() };
+        Ok(CachedOutcome { volumes, all, run, pauses, streams: streams.len() })
     }
 
     /// A file for each volume.
@@ -266,18 +285,22 @@ struct Counted {
     volume_of: BTreeMap<HandleId, u32>,
     /// Of each task, the volume of a discard under way, and when it was issued.
     discards: Vec<Option<(u32, Instant)>>,
+    /// Of each task, when its first call was issued, and when its last one ended.
+    spans: Vec<Option<(Instant, Instant)>>,
 }
 
 impl Counted {
     fn new(volumes: usize, volume_of: BTreeMap<HandleId, u32>, tasks: usize) -> Self {
         let volumes = (0..volumes).map(|_| VolumeTotals::default()).collect();
-        Self { volumes, volume_of, discards: vec![None; tasks] }
+        Self { volumes, volume_of, discards: vec![None; tasks], spans: vec![None; tasks] }
     }
 
     fn add(&mut self, finished: &Finished) {
         // What makes all safe at the end is no call of the trace.
         let Some(discard) = self.discards.get_mut(finished.task.index()) else { return };
         let Finished { mut issued, done, result, .. } = *finished;
+        let span = &mut self.spans[finished.task.index()];
+        *span = Some((span.map_or(issued, |(first, _)| first), done));
         let (volume, request) = match finished.op {
             Call::Read { handle, .. } => (self.volume_of[&handle], VolumeRequest::Read),
             Call::Write { handle, .. } => (self.volume_of[&handle], VolumeRequest::Write),
@@ -297,6 +320,12 @@ impl Counted {
             }
         };
         self.volumes[volume as usize].count(request, (issued, done), &result);
+    }
+
+    /// The time of the tasks from first call to last answer, summed.
+    fn alive(&self) -> Duration {
+        let lengths = self.spans.iter().flatten().map(|(first, last)| last.since(*first));
+        lengths.fold(Duration::ZERO, |sum, length| sum + length)
     }
 
     /// Of each volume, and of all in the time of the run.

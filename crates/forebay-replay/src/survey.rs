@@ -50,10 +50,23 @@ impl Survey {
     /// # Errors
     /// They cannot be read, or have more volumes or open files than a replay takes.
     pub fn of(traces: &mut TraceSet<'_>) -> Result<Self, ReplayError> {
+        Self::of_while(traces, || true)
+    }
+
+    /// The same, as long as `goes_on`, which is called before each request.
+    ///
+    /// # Errors
+    /// As [`of`](Self::of).
+    pub fn of_while(
+        traces: &mut TraceSet<'_>,
+        mut goes_on: impl FnMut() -> bool,
+    ) -> Result<Self, ReplayError> {
         let layer = traces.layer();
         let (volumes, pairs) = (Vec::new(), BTreeSet::new());
         let mut survey = Self { layer, volumes, pairs, requests: 0, left_out: 0 };
-        while let Some(record) = traces.next()? {
+        while goes_on()
+            && let Some(record) = traces.next()?
+        {
             survey.requests += 1;
             let volume = record.object as usize;
             if volume >= VOLUMES_MAX {

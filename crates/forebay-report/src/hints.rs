@@ -25,7 +25,10 @@ pub fn of_chain(
     if !text.contains(HINT) {
         let of_system = || {
             let mut causes = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
-            causes.find_map(|error| of_kind(error.kind()))
+            causes.find_map(|error| match error.raw_os_error() {
+                Some(EIO) => Some("the device has failed; `dmesg` says why"),
+                _ => of_kind(error.kind()),
+            })
         };
         let hint = known.or_else(of_system).map(str::to_owned);
         text = format!("{text}{HINT}{}", hint.unwrap_or_else(|| help_of(command, words)));
@@ -81,7 +84,8 @@ const USUAL: &[(ErrorKind, &str)] = &[
     (ErrorKind::NotFound, "is the path right? it is looked for from the current folder"),
     (
         ErrorKind::PermissionDenied,
-        "its owner and root may; `forebay doctor` says what works without root",
+        "its owner and root may, unless it is immutable or in use; `forebay doctor` says what \
+         works without root",
     ),
     (ErrorKind::IsADirectory, "that is a folder, and it takes a file"),
     (
@@ -110,6 +114,9 @@ fn help_of(mut command: &Command, words: &[OsString]) -> String {
     }
     format!("`{call} --help` says what it takes")
 }
+
+/// An error of input or output, for which the standard library has no kind.
+const EIO: i32 = 5;
 
 /// How a hint begins.
 const HINT: &str = "\nhint: ";

@@ -42,6 +42,32 @@ pub struct ReadReport {
     pub warnings: Vec<String>,
 }
 
+impl ReadReport {
+    /// What was left out, and what a reader of the trace should know.
+    pub fn sentences(&self) -> Vec<String> {
+        let mut sentences = self.warnings.clone();
+        if let Some((place, fault)) = &self.first_bad {
+            let what = match self.bad {
+                1 => "1 bad line or record skipped".to_owned(),
+                bad => format!("{bad} bad lines or records skipped; the first"),
+            };
+            sentences.push(format!("{what}: {place}: {fault}"));
+        }
+        if self.empty > 0 {
+            sentences.push(format!("{} requests for no bytes left out", self.empty));
+        }
+        if self.backwards > 0 {
+            sentences.push(format!(
+                "out of order by time: {} of {} requests, by at most {:.6} s",
+                self.backwards,
+                self.requests,
+                self.backwards_max as f64 / 1e9
+            ));
+        }
+        sentences
+    }
+}
+
 /// A trace that is being read.
 pub struct Reader<'a> {
     source: Source<'a>,

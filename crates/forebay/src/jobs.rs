@@ -218,7 +218,7 @@ fn row_of(labels: &PerSlot<Option<String>>, job: &str, totals: &JobTotals) -> Ro
         writes,
         syncs,
         discards: Summary::default(),
-        pauses: totals.pauses,
+        pauses: Some(totals.pauses),
         alive: totals.alive,
         run: None,
         pause_lengths: Summary::default(),

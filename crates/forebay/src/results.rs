@@ -57,7 +57,8 @@ pub(crate) struct Row {
     pub(crate) writes: Summary,
     pub(crate) syncs: Summary,
     pub(crate) discards: Summary,
-    pub(crate) pauses: Pauses,
+    /// The pauses of its tasks; none if it is not one of tasks.
+    pub(crate) pauses: Option<Pauses>,
     /// The time of its tasks from first call to last answer, summed.
     pub(crate) alive: Duration,
     /// What belongs to no section.
@@ -159,7 +160,7 @@ const EVERY: &[Column] = &[
     ("discard_p99_us", |row| micros(&row.discards, row.discards.p99)),
     ("discard_p99_9_us", |row| micros(&row.discards, row.discards.p99_9)),
     ("discard_max_us", |row| micros(&row.discards, row.discards.max)),
-    ("pauses", |row| row.pauses.count.into()),
+    ("pauses", pauses),
     ("paused_percent", paused),
     ("pause_p50_us", |row| micros(&row.pause_lengths, row.pause_lengths.p50)),
     ("pause_p99_us", |row| micros(&row.pause_lengths, row.pause_lengths.p99)),
@@ -226,7 +227,7 @@ const JOBS: &[Column] = &[
     ("sync us\nmax", |row| micros(&row.syncs, row.syncs.max).short()),
     ("\ndiscards", |row| row.discards.count.into()),
     ("discard us\np99", |row| micros(&row.discards, row.discards.p99).short()),
-    ("\npauses", |row| row.pauses.count.into()),
+    ("\npauses", pauses),
     ("paused\n%", paused),
     ("pause us\np50", |row| micros(&row.pause_lengths, row.pause_lengths.p50).short()),
     ("pause us\np99", |row| micros(&row.pause_lengths, row.pause_lengths.p99).short()),
@@ -334,15 +335,20 @@ fn request_mean(row: &Row) -> Cell {
     Cell::maybe(stats.map(|stats| kib(stats) / stats.requests as f64), 1)
 }
 
+fn pauses(row: &Row) -> Cell {
+    row.pauses.map_or(Cell::Missing, |pauses| pauses.count.into())
+}
+
 fn longest_pause(row: &Row) -> Cell {
-    let micros = row.pauses.longest.as_nanos() as f64 / 1e3;
-    Cell::maybe((row.pauses.count > 0).then_some(micros), 1)
+    let some = row.pauses.filter(|pauses| pauses.count > 0);
+    Cell::maybe(some.map(|pauses| pauses.longest.as_nanos() as f64 / 1e3), 1)
 }
 
 /// Of the time of the tasks.
 fn paused(row: &Row) -> Cell {
-    let share = seconds(row.pauses.total) / seconds(row.alive) * 100.0;
-    Cell::maybe((row.pauses.count > 0 && share.is_finite()).then_some(share), 1)
+    let some = row.pauses.filter(|pauses| pauses.count > 0);
+    let share = some.map(|pauses| seconds(pauses.total) / seconds(row.alive) * 100.0);
+    Cell::maybe(share.filter(|share| share.is_finite()), 1)
 }
 
 /// Of the pages that writes met, those that were dirty already.

@@ -169,30 +169,9 @@ pub(crate) fn complaint(name: &str, error: &TraceError) -> Complaint {
     }
 }
 
-/// The omitted requests of a trace, and warnings for its reader, as sentences.
-pub(crate) fn warnings(report: &ReadReport) -> Vec<String> {
-    let mut warnings = report.warnings.clone();
-    if let Some((place, fault)) = &report.first_bad {
-        let bad = report.bad;
-        warnings.push(format!("{bad} bad lines or records skipped; the first: {place}: {fault}"));
-    }
-    if report.empty > 0 {
-        warnings.push(format!("{} requests for no bytes left out", report.empty));
-    }
-    if report.backwards > 0 {
-        warnings.push(format!(
-            "out of order by time: {} of {} requests, by at most {:.6} s",
-            report.backwards,
-            report.requests,
-            report.backwards_max as f64 / 1e9
-        ));
-    }
-    warnings
-}
-
-/// Says them on standard error.
+/// Says on standard error what a reader of the trace should know.
 pub(crate) fn warn(name: &str, report: &ReadReport) {
-    for warning in warnings(report) {
+    for warning in report.sentences() {
         messages::note(&format!("{name}: {warning}"));
     }
 }

@@ -14,10 +14,13 @@ from __future__ import annotations
 import itertools
 import operator
 import os
+import stat
+import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, Union
+from typing import Any, Literal, NamedTuple, Protocol, SupportsFloat, Union
 
 import numpy as np
 
@@ -78,7 +81,7 @@ class Machine:
     ) -> None:
         self._settings = _mapping("settings", settings)
         pairs = [(key, str(value)) for key, value in self._settings.items()]
-        self._name = os.fspath(name)
+        self._name = _name("a machine", name)
         self._machine = _forebay.Machine(self._name, pairs)
 
     @property
@@ -176,7 +179,7 @@ class Reclaim(Protocol):
 Window = Union[None, tuple[int, int], tuple[int, int, int]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Result:
     """What a run came to."""
 
@@ -237,31 +240,34 @@ def simulate(
     block trace do. The volumes of a block trace lie on devices of their own, or on `devices`, which
     are of the machines in turn if there are several. The calls of traces are not kept.
     """
-    on = _listed("machine", machine, (str, os.PathLike, Machine))
-    made = [_machine(one, settings)._machine for one in on]
+    made = [_machine(one, settings)._machine for one in _machines(machine)]
     chosen = _chosen(_mapping("policies", policies))
     seed = _whole("seed", seed, 0, _U64)
     options = _trace_options(trace_format, skip_bad, speed, depth, devices, layer)
-    is_text = isinstance(input, str) and "\n" in input
+    version = _fio(fio)
     inputs = _listed("input", input, (str, os.PathLike))
-    paths = [] if is_text else [_path(one) for one in inputs]
+    if not inputs:
+        raise ValueError("there is no input")
+    paths = [] if any(map(_is_job, inputs)) else [_path(one) for one in inputs]
     if paths and (trace_format is not None or _forebay.is_trace(paths[0])):
-        volumes, run = _forebay.run_trace(
+        volumes, run, said = _forebay.run_trace(
             paths=paths, options=options, machines=made, policies=chosen, seed=seed
         )
+        _warn(said)
         return Result(_columns(volumes), _scalars(run), None)
     if len(inputs) != 1 or len(made) != 1:
-        raise ValueError(f"a job runs alone, on one machine: {len(inputs)} inputs, {len(made)} machines")
-    _refuse_trace_options(options, "the input is a job")
-    text, name = (input, "job") if is_text else (Path(paths[0]).read_text(), Path(paths[0]).name)
+        given = f"{len(inputs)} and {len(made)} are given"
+        raise ValueError(f"a job takes one input and one machine; {given}")
+    text, label = (inputs[0], "job") if not paths else (_text(paths[0]), Path(paths[0]).name)
+    _refuse_trace_options(options, [label])
     jobs, run, kept = _forebay.run_job(
         text=text,
-        name=name,
+        name=label,
         machine=made[0],
         policies=chosen,
         seed=seed,
-        fio=str(fio),
-        keep_calls=calls,
+        fio=version,
+        keep_calls=bool(calls),
     )
     return Result(_columns(jobs), _scalars(run), None if kept is None else _columns(kept))
 
@@ -269,8 +275,8 @@ def simulate(
 def sweep(
     inputs: Name | Sequence[Name],
     machines: Name | Machine | Sequence[Name | Machine] = "vm-2026",
-    grid: Mapping[str, Iterable[object]] | None = None,
-    seeds: Iterable[int] = (1,),
+    grid: Mapping[str, object] | None = None,
+    seeds: int | Iterable[int] = (1,),
     *,
     threads: int | None = None,
     fio: str = "3.35",
@@ -290,54 +296,53 @@ def sweep(
     varying fastest; it does not depend on `threads`.
     """
     options = _trace_options(trace_format, skip_bad, speed, depth, devices, layer)
-    read, names = [], []
-    for place, one in enumerate(_listed("inputs", inputs, (str, os.PathLike))):
-        is_text = isinstance(one, str) and "\n" in one
-        path = "" if is_text else _path(one)
-        names.append(f"job {place}" if is_text else Path(path).name)
-        if is_text:
-            read.append((one, names[-1]))
-        elif trace_format is not None or _forebay.is_trace(path):
-            read.append(path)
+    version = _fio(fio)
+    read: list[tuple[str, str] | str] = []
+    listed = _listed("inputs", inputs, (str, os.PathLike))
+    names = _labels_of_inputs(listed)
+    for one, label in zip(listed, names):
+        if _is_job(one):
+            read.append((one, label))
+        elif trace_format is not None or _forebay.is_trace(_path(one)):
+            read.append(_path(one))
         else:
-            read.append((Path(path).read_text(), names[-1]))
+            read.append((_text(_path(one)), label))
     if all(isinstance(one, tuple) for one in read):
-        _refuse_trace_options(options, "no input is one")
-    on = _listed("machines", machines, (str, os.PathLike, Machine))
-    grid = _mapping("grid", grid)
-    values = {
-        key: [one] if callable(one) else _listed(f"grid[{key!r}]", one, (str, int, float))
-        for key, one in grid.items()
-    }
-    seeds = [_whole("seed", seed, 0, _U64) for seed in _listed("seeds", seeds, int)]
+        _refuse_trace_options(options, names)
+    on = [(one, _label_of_machine(one)) for one in _machines(machines)]
+    _distinct("machines", [label for _, label in on])
+    values = {key: _values(key, one) for key, one in _mapping("grid", grid).items()}
+    for key, of_key in values.items():
+        _distinct(f"grid[{key!r}]", [_label(one) for one in of_key])
+    drawn = [_whole("seed", seed, 0, _U64) for seed in _listed("seeds", seeds, int)]
+    _distinct("seeds", drawn)
     points, labels = [], []
-    for place, machine in itertools.product(range(len(read)), on):
+    for place, (machine, machine_label) in itertools.product(range(len(read)), on):
         if isinstance(machine, Machine) and any(key not in SLOTS for key in values):
             raise ValueError("a grid over parameters takes machines by their names")
         for combination in itertools.product(*values.values()):
             typed = dict(zip(values, combination))
-            chosen = _chosen(
-                {
-                    slot: policy if callable(policy) else str(policy)
-                    for slot, policy in typed.items()
-                    if slot in SLOTS
-                }
-            )
+            chosen = _chosen({key: value for key, value in typed.items() if key in SLOTS})
             settings = {key: value for key, value in typed.items() if key not in SLOTS}
-            made = _machine(machine, settings)
-            label = [_name_of_class(one) if callable(one) else one for one in combination]
-            for seed in seeds:
+            try:
+                made = _machine(machine, settings)
+            except ValueError as error:
+                raise ValueError(f"machine {machine_label}: {error}") from None
+            called = [_label(one) for one in combination]
+            for seed in drawn:
                 points.append((place, made._machine, chosen, seed))
-                labels.append((names[place], made.name, *label, seed))
+                labels.append((names[place], machine_label, *called, seed))
     threads = os.cpu_count() or 1 if threads is None else _whole("threads", threads, 1, 65536)
-    rows = _forebay.run_points(
-        inputs=read, options=options, points=points, fio=str(fio), threads=threads
+    rows, said = _forebay.run_points(
+        inputs=read, options=options, points=points, fio=version, threads=threads
     )
+    _warn(said)
     keys = ["input", "machine", *values, "seed"]
     columns: Columns = {
-        name: _label_column([label[place] for label in labels]) for place, name in enumerate(keys)
+        key: _label_column([label[place] for label in labels]) for place, key in enumerate(keys)
     }
     columns["seed"] = np.array(columns["seed"], dtype=np.uint64)
+    columns["seed"].flags.writeable = False
     rows.pop("job", None)
     columns.update(_columns(rows))
     return columns
@@ -360,7 +365,7 @@ class Trace:
         batch: int = 65536,
     ) -> None:
         skip_bad, batch = _whole("skip_bad", skip_bad, 0, _U64), _whole("batch", batch, 1, _I64)
-        self._options = (os.fspath(path), format, skip_bad, batch)
+        self._options = (_path(path), _optional("format", format), skip_bad, batch)
         # Errors of the first bytes are raised here.
         first = _forebay.TraceReader(*self._options)
         self.format: str = first.format
@@ -370,15 +375,16 @@ class Trace:
 
     def __iter__(self) -> Iterator[Columns]:
         reader = _forebay.TraceReader(*self._options)
-        self.names, self.warnings = [], []
+        # Another iteration has lists of its own.
+        all_names, all_warnings = self.names, self.warnings = [], []
         is_last = False
         while not is_last:
             read = reader.next()
             if read is None:
                 return
-            columns, names, warnings, is_last = read
-            self.names += names
-            self.warnings += warnings
+            columns, names, said, is_last = read
+            all_names += names
+            all_warnings += said
             batch = _columns(columns)
             if len(batch["op"]):
                 yield batch
@@ -411,6 +417,8 @@ def _whole(name: str, value: Any, low: int, high: int) -> int:
 
 def _listed(name: str, given: Any, kinds: Any) -> list[Any]:
     """A list of what was given: one of these kinds alone, or several."""
+    if isinstance(given, (np.generic, np.ndarray)) and not given.shape:
+        given = given.item()
     if isinstance(given, kinds):
         return [given]
     if given is None or isinstance(given, (bytes, Mapping)) or not isinstance(given, Iterable):
@@ -418,19 +426,115 @@ def _listed(name: str, given: Any, kinds: Any) -> list[Any]:
     return list(given)
 
 
+def _values(key: str, given: Any) -> list[Any]:
+    """The values of a key of a grid, which are texts, numbers, or classes of policies."""
+    listed = [given] if callable(given) else _listed(f"grid[{key!r}]", given, (str, int, float))
+    for one in listed:
+        is_number = isinstance(one, (int, float, np.number)) and not isinstance(one, bool)
+        if key in SLOTS:
+            _chosen({key: one})
+        elif not (isinstance(one, str) or is_number):
+            raise TypeError(f"a value of {key} is a text or a number, not {one!r}")
+    return listed
+
+
 def _mapping(name: str, given: Any) -> dict[str, Any]:
     if given is not None and not isinstance(given, Mapping):
         raise TypeError(f"{name} is a mapping, such as a dict, not {given!r}")
+    for key in given or {}:
+        if not isinstance(key, str):
+            raise TypeError(f"the keys of {name} are texts, not {key!r}")
     return dict(given or {})
 
 
+def _optional(name: str, given: Any) -> str | None:
+    """A text or nothing."""
+    if given is not None and not isinstance(given, str):
+        raise TypeError(f"{name} is a text, not {given!r}")
+    return given
+
+
+def _fio(given: Any) -> str:
+    if str(given) not in ("3.34", "3.35"):
+        raise ValueError(f"fio is '3.34' or '3.35', not {given!r}")
+    return str(given)
+
+
+def _is_job(given: Any) -> bool:
+    """Whether it is the text of a job, and no path."""
+    return isinstance(given, str) and "\n" in given
+
+
+def _name(what: str, given: Any) -> str:
+    if isinstance(given, os.PathLike):
+        given = os.fspath(given)
+    if not isinstance(given, str):
+        raise TypeError(f"{what} is a path or a name, not {given!r}")
+    return given
+
+
 def _path(given: Any) -> str:
-    if not isinstance(given, (str, os.PathLike)):
-        raise TypeError(f"an input is a path, or the text of a job, not {given!r}")
-    path = os.fspath(given)
+    """The path of a regular file: anything else might be waited for, and cannot be read twice."""
+    path = _name("an input", given)
     if not path:
         raise ValueError("an input is a path, or the text of a job, and not empty")
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise ValueError(f"{path!r} is no regular file")
     return path
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        what = f"{path!r} is no trace that is recognized, and no text: byte {error.start} is not UTF-8"
+        raise ValueError(what) from None
+
+
+def _machines(given: Any) -> list[Any]:
+    machines = _listed("machine", given, (str, os.PathLike, Machine))
+    if not machines:
+        raise ValueError("there is no machine")
+    return machines
+
+
+def _warn(said: Sequence[str]) -> None:
+    """Says what a reader of the traces should know."""
+    for sentence in said:
+        warnings.warn(sentence, stacklevel=3)
+
+
+def _labels_of_inputs(inputs: Sequence[Any]) -> list[str]:
+    """What the column `input` calls them: names of files, and paths where names are the same."""
+    paths = [None if _is_job(one) else _path(one) for one in inputs]
+    names = [Path(path).name for path in paths if path is not None]
+    labels = []
+    for place, path in enumerate(paths):
+        name = f"job {place}" if path is None else Path(path).name
+        labels.append(path if path is not None and names.count(name) > 1 else name)
+    real = [os.path.realpath(path) for path in paths if path is not None]
+    _distinct("inputs", real)
+    return labels
+
+
+def _label_of_machine(machine: Any) -> str:
+    if not isinstance(machine, Machine):
+        return Machine(machine).name
+    return " ".join([machine.name, *(f"{key}={value}" for key, value in machine._settings.items())])
+
+
+def _label(value: Any) -> Any:
+    """What a column calls a value: a class by its name."""
+    if not callable(value):
+        return value
+    value = getattr(value, "func", value)
+    return getattr(value, "__qualname__", type(value).__qualname__)
+
+
+def _distinct(name: str, labels: Sequence[Any]) -> None:
+    for label, count in Counter(map(str, labels)).items():
+        if count > 1:
+            raise ValueError(f"{name} has {label!r} more than once")
 
 
 def _label_column(labels: list[Any]) -> Any:
@@ -443,6 +547,8 @@ def _label_column(labels: list[Any]) -> Any:
 def _chosen(policies: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """Policies by their slots, each a text or a class."""
     for slot, policy in policies.items():
+        if slot not in SLOTS:
+            raise ValueError(f"no slot is named {slot!r} (known: {', '.join(SLOTS)})")
         if isinstance(policy, str):
             continue
         if slot not in WRITTEN:
@@ -452,10 +558,6 @@ def _chosen(policies: Mapping[str, Any]) -> list[tuple[str, Any]]:
             what = "a text, or a class of which the run makes objects"
             raise TypeError(f"the policy of {slot} is {what}, not {policy!r}")
     return list(policies.items())
-
-
-def _name_of_class(policy: Any) -> str:
-    return getattr(policy, "__qualname__", repr(policy))
 
 
 _WITHOUT_TRACE = {
@@ -477,20 +579,23 @@ def _trace_options(
     devices: int | None,
     layer: str | None,
 ) -> dict[str, Any]:
+    if isinstance(speed, (str, bytes)) or not isinstance(speed, SupportsFloat):
+        raise TypeError(f"speed is a number, not {speed!r}")
     return {
-        "trace_format": trace_format,
+        "trace_format": _optional("trace_format", trace_format),
         "skip_bad": _whole("skip_bad", skip_bad, 0, _U64),
-        "speed": speed,
+        "speed": float(speed),
         "depth": None if depth is None else _whole("depth", depth, 1, 2**32 - 1),
         "devices": None if devices is None else _whole("devices", devices, 1, 2**32 - 1),
-        "layer": layer,
+        "layer": _optional("layer", layer),
     }
 
 
-def _refuse_trace_options(options: Mapping[str, Any], why: str) -> None:
+def _refuse_trace_options(options: Mapping[str, Any], jobs: Sequence[str]) -> None:
     for name, value in options.items():
         if value != _WITHOUT_TRACE[name]:
-            raise ValueError(f"{name}={value!r} is for traces, and {why}")
+            what = f"no trace is recognized in {', '.join(jobs)}; trace_format says that it is one"
+            raise ValueError(f"{name}={value!r} is for traces, and {what}")
 
 
 def _columns(given: Mapping[str, Any]) -> Columns:

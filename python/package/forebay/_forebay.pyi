@@ -111,7 +111,7 @@ def run_trace(
     machines: Sequence[Machine],
     policies: _Policies,
     seed: int,
-) -> tuple[_Columns, _Columns]: ...
+) -> tuple[_Columns, _Columns, list[str]]: ...
 def run_points(
     *,
     inputs: Sequence[tuple[str, str] | str],
@@ -119,4 +119,4 @@ def run_points(
     points: Sequence[tuple[int, Machine, _Policies, int]],
     fio: str,
     threads: int,
-) -> _Columns: ...
+) -> tuple[_Columns, list[str]]: ...

@@ -7,7 +7,7 @@ use forebay_report::table::{Cell, Format, Table};
 use serde_json::{Value, json};
 
 use crate::args::trace::{TraceHead, TraceWhat};
-use crate::traces::{self, TraceSource};
+use crate::traces::TraceSource;
 
 mod convert;
 mod stats;
@@ -72,6 +72,6 @@ fn read_report(source: &TraceSource<'_>) -> Value {
         "empty": report.empty,
         "backwards": report.backwards,
         "backwards_max_s": report.backwards_max as f64 / 1e9,
-        "warnings": traces::warnings(&report),
+        "warnings": report.sentences(),
     })
 }

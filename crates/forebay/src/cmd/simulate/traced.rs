@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use forebay_replay::above::CachedReplay;
-use forebay_replay::{ReplayError, Survey, TraceSet, below};
+use forebay_replay::above::{CachedReplay, StreamPauses};
+use forebay_replay::{ReplayError, Survey, TraceSet, Volume, below};
 use forebay_report::messages::{self, Complaint};
 use forebay_sim::machine::Machine;
 use forebay_sim::replay::{Pace, Replay, VolumeOutcome};
@@ -130,7 +130,8 @@ impl Traced<'_> {
             let labels: PerSlot<_> = std::array::from_fn(only);
             let run =
                 RunTotals { busy: outcome.busy, stats: outcome.stats, ..RunTotals::default() };
-            self.report((&outcome.volumes, &outcome.all), run, &labels, &mut results);
+            let all = Row { run: Some(run), ..row_of(&labels, &outcome.all) };
+            self.report(&outcome.volumes, all, &mut results);
             results.notes.push(format!(
                 "{}: at most {} requests in flight{}",
                 labels[ELEVATOR].as_deref().unwrap_or_default(),
@@ -178,8 +179,15 @@ impl Traced<'_> {
             let outcome = replay.run(&name, &mut || progress.next(&mut traces));
             let outcome = outcome.map_err(complaint)?;
             streams = outcome.streams;
-            let labels = labels.clone().map(Some);
-            self.report((&outcome.volumes, &outcome.all), outcome.run, &labels, &mut results);
+            let StreamPauses { sum, lengths, alive } = outcome.pauses;
+            let all = Row {
+                run: Some(outcome.run),
+                pauses: Some(sum),
+                pause_lengths: lengths,
+                alive,
+                ..row_of(&labels.clone().map(Some), &outcome.all)
+            };
+            self.report(&outcome.volumes, all, &mut results);
         }
         results.notes.push(format!(
             "above the page cache, {} loop at speed {}, {streams} tasks, {} files, {}",
@@ -222,34 +230,33 @@ impl Traced<'_> {
     }
 
     /// A line for each volume, if there are several, and one for all.
-    fn report(
-        &self,
-        (volumes, all): (&[VolumeOutcome], &VolumeOutcome),
-        run: RunTotals,
-        labels: &PerSlot<Option<String>>,
-        results: &mut Results,
-    ) {
-        let row = |name: &str, one: &VolumeOutcome| Row {
-            labels: labels.clone(),
-            job: name.to_owned(),
-            bytes: one.bytes,
-            errors: one.errors,
-            elapsed: one.elapsed,
-            reads: one.reads,
-            writes: one.writes,
-            syncs: one.flushes,
-            discards: one.discards,
-            ..Row::default()
-        };
+    fn report(&self, volumes: &[VolumeOutcome], all: Row, results: &mut Results) {
         let named = self.survey.volumes.iter().zip(volumes);
         let used: Vec<_> = named.filter(|(volume, _)| volume.is_used).collect();
-        let run = Some(run);
         if let [(only, _)] = used[..] {
-            results.rows.push(Row { run, ..row(&only.name, all) });
+            results.rows.push(Row { job: only.name.clone(), ..all });
             return;
         }
-        results.rows.extend(used.iter().map(|(volume, one)| row(&volume.name, one)));
-        results.rows.push(Row { run, ..row(ALL, all) });
+        let of_volume = |(volume, one): &(&Volume, &VolumeOutcome)| Row {
+            job: volume.name.clone(),
+            ..row_of(&all.labels, one)
+        };
+        results.rows.extend(used.iter().map(of_volume));
+        results.rows.push(Row { job: ALL.to_owned(), ..all });
+    }
+}
+
+fn row_of(labels: &PerSlot<Option<String>>, one: &VolumeOutcome) -> Row {
+    Row {
+        labels: labels.clone(),
+        bytes: one.bytes,
+        errors: one.errors,
+        elapsed: one.elapsed,
+        reads: one.reads,
+        writes: one.writes,
+        syncs: one.flushes,
+        discards: one.discards,
+        ..Row::default()
     }
 }
 

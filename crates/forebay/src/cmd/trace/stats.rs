@@ -324,6 +324,6 @@ fn drawn(source: &TraceSource<'_>, statistics: &Statistics) -> Page {
         page.table(&table, "", Digits::All);
         page.notes(&table.notes);
     }
-    page.notes(&traces::warnings(&source.report()));
+    page.notes(&source.report().sentences());
     page
 }
