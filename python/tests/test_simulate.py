@@ -1,5 +1,6 @@
 """Runs in virtual time: jobs, policies in Python, traces, sweeps."""
 
+import functools
 import json
 import os
 import shutil
@@ -336,6 +337,17 @@ class Sweeps(unittest.TestCase):
             rows = forebay.sweep(paths, machines)
         self.assertEqual(rows["input"], [str(paths[0])] * 2 + [str(paths[1])] * 2)
         self.assertEqual(rows["machine"][:2], ["vm-2026 device.delay=1us", "vm-2026 device.delay=9us"])
+
+    def test_what_makes_policies_appears_under_a_name(self):
+        class Making(Fixed):
+            def func(self):
+                return None
+
+        given = [Making, functools.partial(Fixed), Fixed]
+        with self.assertRaisesRegex(ValueError, "'Fixed' more than once"):
+            forebay.sweep(JOB, grid={"readahead": given})
+        rows = forebay.sweep(JOB, grid={"readahead": given[:2]})
+        self.assertEqual(rows["readahead"], [Making.__qualname__, "Fixed"])
 
     def test_what_is_given_twice_is_refused(self):
         twin = type("Fixed", (Fixed,), {})

@@ -11,6 +11,7 @@ Names and units of columns are those of `forebay simulate`, see docs/job-files.m
 
 from __future__ import annotations
 
+import functools
 import itertools
 import operator
 import os
@@ -527,7 +528,8 @@ def _label(value: Any) -> Any:
     """What a column calls a value: a class by its name."""
     if not callable(value):
         return value
-    value = getattr(value, "func", value)
+    if isinstance(value, functools.partial):
+        value = value.func
     return getattr(value, "__qualname__", type(value).__qualname__)
 
 
