@@ -98,7 +98,9 @@ pub(crate) fn run_trace<'py>(
         let traces = Traces::open(paths, &options, &stop)?;
         let policies = &traces.policies(first, &policies, &stop)?;
         let setup = ReplaySetup { machines: &machines, policies, seed, stop: &stop };
-        let (volumes, run) = traces.replay(&setup)?;
+        let rows = traces.replay(&setup);
+        stop.result()?;
+        let (volumes, run) = rows?;
         PyResult::Ok((volumes, run, traces.warnings))
     })?;
     Ok((columns(&volumes).into_dict(py)?, columns(&[run]).into_dict(py)?, warnings))
@@ -123,6 +125,12 @@ impl Traces {
         if *depth == Some(0) || *devices == Some(0) {
             return Err(bad("depth and devices are at least one"));
         }
+        let layer = match layer.as_deref() {
+            Some("cache") => Some(true),
+            Some("block") => Some(false),
+            Some(_) => return Err(bad("layer is 'block' or 'cache'")),
+            None => None,
+        };
         let format = trace::parse_format(trace_format.as_deref())?;
         let options = Options { format, skip_bad: *skip_bad };
         let mut traces = open(&paths, &options).map_err(|Failed(error)| error)?;
@@ -138,12 +146,7 @@ impl Traces {
             sentences.map(|sentence| format!("{name}: {sentence}")).collect::<Vec<_>>()
         };
         let warnings = traces.reports().flat_map(said).collect();
-        let is_above = match layer.as_deref() {
-            Some("cache") => true,
-            Some("block") => false,
-            Some(_) => return Err(bad("layer is 'block' or 'cache'")),
-            None => survey.layer == Layer::File,
-        };
+        let is_above = layer.unwrap_or(survey.layer == Layer::File);
         if is_above && depth.is_some() {
             return Err(bad("depth is for replays below the page cache"));
         }
@@ -168,7 +171,7 @@ impl Traces {
         machine::policy_set(machine, chosen, stop)
     }
 
-    /// Replays them: a row for each volume, and that of the run.
+    /// Replays them, as far as the run is not stopped: a row for each volume, and that of the run.
     pub(crate) fn replay(&self, setup: &ReplaySetup<'_>) -> PyResult<(Vec<Row>, Row)> {
         let devices = match self.survey.layer {
             Layer::File if self.is_above => Some(setup.machines.len() as u32),
@@ -177,9 +180,7 @@ impl Traces {
         let spread = self.survey.spread(setup.machines.len(), self.devices.or(devices));
         let replay = if self.is_above { Self::above } else { Self::below };
         let rows = spread.map_err(Failed::from).and_then(|spread| replay(self, setup, &spread));
-        let rows = rows.map_err(|Failed(error)| error);
-        setup.stop.result()?;
-        rows
+        rows.map_err(|Failed(error)| error)
     }
 
     fn below(
@@ -230,15 +231,12 @@ impl Traces {
         stop: &'a Stop,
     ) -> Result<impl FnMut() -> Result<Option<Record>, Failed> + 'a, Failed> {
         let (mut traces, mut work) = (open(&self.paths, &self.options)?, Work::default());
-        let (is_above, mut len) = (self.is_above, 0);
         Ok(move || {
-            // A byte is work where pages are: above, of the request that was given last.
-            work.add(if is_above { len } else { 0 }, stop);
             if stop.is_set() {
                 return Ok(None);
             }
             let record = traces.next()?;
-            len = record.map_or(0, |record| record.len);
+            work.add(record.map_or(0, |record| record.len), stop);
             Ok(record)
         })
     }

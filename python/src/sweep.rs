@@ -205,7 +205,10 @@ impl Point<'_> {
             }
             Input::Trace(traces) => {
                 let setup = ReplaySetup { machines: &[machine], policies, seed, stop };
-                Ok(traces.replay(&setup).map_err(|error| input.named(&error))?.1)
+                let rows = traces.replay(&setup);
+                // What has stopped the run may be an error of another point.
+                stop.result()?;
+                Ok(rows.map_err(|error| input.named(&error))?.1)
             }
         }
     }

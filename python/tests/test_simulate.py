@@ -501,13 +501,16 @@ class Traces(unittest.TestCase):
                 if name != "job":
                     np.testing.assert_equal(rows[name][row], value, name)
 
+        class Odd(ValueError):
+            pass
+
         class Failing:
             def on_read(self, access):
-                raise KeyError(access.page)
+                raise Odd(access.page)
 
         for call in (forebay.simulate, forebay.sweep):
             key = "policies" if call is forebay.simulate else "grid"
-            with self.assertRaises(KeyError):
+            with self.assertRaises(Odd):
                 call(self.path, layer="cache", **{key: {"readahead": Failing}})
 
     def test_traces_are_swept_as_they_are_replayed(self):

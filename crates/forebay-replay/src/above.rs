@@ -14,6 +14,7 @@ use forebay_core::workload::{Finished, Step, Workload};
 use forebay_sim::machine::Machine;
 use forebay_sim::replay::{VolumeOutcome, VolumeRequest, VolumeTotals};
 use forebay_sim::scenario::{NewFile, PolicySet, Scenario};
+use forebay_sim::span::Span;
 use forebay_sim::stats::Summary;
 use forebay_sim::tally::RunTotals;
 use forebay_sim::world::Pauses;
@@ -285,22 +286,22 @@ struct Counted {
     volume_of: BTreeMap<HandleId, u32>,
     /// Of each task, the volume of a discard under way, and when it was issued.
     discards: Vec<Option<(u32, Instant)>>,
-    /// Of each task, when its first call was issued, and when its last one ended.
-    spans: Vec<Option<(Instant, Instant)>>,
+    /// The calls of each task.
+    spans: Vec<Span>,
 }
 
 impl Counted {
     fn new(volumes: usize, volume_of: BTreeMap<HandleId, u32>, tasks: usize) -> Self {
         let volumes = (0..volumes).map(|_| VolumeTotals::default()).collect();
-        Self { volumes, volume_of, discards: vec![None; tasks], spans: vec![None; tasks] }
+        let (discards, spans) = (vec![None; tasks], vec![Span::default(); tasks]);
+        Self { volumes, volume_of, discards, spans }
     }
 
     fn add(&mut self, finished: &Finished) {
         // What makes all safe at the end is no call of the trace.
         let Some(discard) = self.discards.get_mut(finished.task.index()) else { return };
         let Finished { mut issued, done, result, .. } = *finished;
-        let span = &mut self.spans[finished.task.index()];
-        *span = Some((span.map_or(issued, |(first, _)| first), done));
+        self.spans[finished.task.index()].extend(issued, done);
         let (volume, request) = match finished.op {
             Call::Read { handle, .. } => (self.volume_of[&handle], VolumeRequest::Read),
             Call::Write { handle, .. } => (self.volume_of[&handle], VolumeRequest::Write),
@@ -324,8 +325,7 @@ impl Counted {
 
     /// The time of the tasks from first call to last answer, summed.
     fn alive(&self) -> Duration {
-        let lengths = self.spans.iter().flatten().map(|(first, last)| last.since(*first));
-        lengths.fold(Duration::ZERO, |sum, length| sum + length)
+        self.spans.iter().fold(Duration::ZERO, |sum, span| sum + span.length())
     }
 
     /// Of each volume, and of all in the time of the run.

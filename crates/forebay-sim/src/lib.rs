@@ -68,6 +68,7 @@ pub mod replay;
 pub mod report;
 pub mod rng;
 pub mod scenario;
+pub mod span;
 pub mod stats;
 pub mod swarm;
 pub mod tally;

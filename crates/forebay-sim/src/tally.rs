@@ -6,13 +6,16 @@
 //!   end(...)       time and pauses of the group's tasks; figures of the run
 //! ```
 
+use std::mem;
+
 use forebay_core::io::{Op, RequestKind};
 use forebay_core::stats::Stats;
-use forebay_core::time::{Duration, Instant};
+use forebay_core::time::Duration;
 use forebay_core::units::PAGE_SIZE;
 use forebay_core::workload::Finished;
 
 use crate::scenario::Outcome;
+use crate::span::Span;
 use crate::stats::{Latencies, Summary};
 use crate::workload::job::Group;
 use crate::world::{Pauses, Record};
@@ -28,9 +31,6 @@ pub struct Tally {
     totals: RunTotals,
     pause_lengths: LatencySet,
 }
-
-/// When the first call was issued, and when the last one ended.
-type Span = Option<(Instant, Instant)>;
 
 /// The calls of one job.
 #[derive(Debug, Default)]
@@ -103,7 +103,7 @@ impl Tally {
                 self.jobs.push((name.to_owned(), JobTotals::default()));
                 self.jobs.len() - 1
             });
-            self.tasks.push((job, None));
+            self.tasks.push((job, Span::default()));
         }
     }
 
@@ -126,8 +126,7 @@ impl Tally {
         let totals = &mut self.jobs[*job].1;
         totals.latencies[kind].all().record(finished.latency());
         for span in [&mut totals.span, alive] {
-            let first = span.map_or(finished.issued, |(first, _)| first);
-            *span = Some((first, finished.done));
+            span.extend(finished.issued, finished.done);
         }
         match (finished.result, finished.op) {
             // A sync transfers no bytes itself.
@@ -155,11 +154,11 @@ impl Tally {
             self.pause_lengths.all().merge(lengths);
         }
         for (_, totals) in &mut self.jobs {
-            totals.elapsed += length(totals.span.take());
+            totals.elapsed += mem::take(&mut totals.span).length();
         }
         for (place, (job, alive)) in self.tasks.iter_mut().enumerate() {
             let totals = &mut self.jobs[*job].1;
-            totals.alive += length(alive.take());
+            totals.alive += mem::take(alive).length();
             totals.pauses += pauses.get(place).copied().unwrap_or_default();
         }
     }
@@ -279,8 +278,4 @@ impl WritebackTotals {
             limit: self.limit.max(next.limit),
         }
     }
-}
-
-fn length(span: Span) -> Duration {
-    span.map_or(Duration::ZERO, |(first, last)| last.since(first))
 }

@@ -300,14 +300,15 @@ def sweep(
     version = _fio(fio)
     read: list[tuple[str, str] | str] = []
     listed = _listed("inputs", inputs, (str, os.PathLike))
-    names = _labels_of_inputs(listed)
-    for one, label in zip(listed, names):
-        if _is_job(one):
+    paths = [None if _is_job(one) else _path(one) for one in listed]
+    names = _labels_of_inputs(paths)
+    for one, path, label in zip(listed, paths, names):
+        if path is None:
             read.append((one, label))
-        elif trace_format is not None or _forebay.is_trace(_path(one)):
-            read.append(_path(one))
+        elif trace_format is not None or _forebay.is_trace(path):
+            read.append(path)
         else:
-            read.append((_text(_path(one)), label))
+            read.append((_text(path), label))
     if all(isinstance(one, tuple) for one in read):
         _refuse_trace_options(options, names)
     on = [(one, _label_of_machine(one)) for one in _machines(machines)]
@@ -323,7 +324,7 @@ def sweep(
             raise ValueError("a grid over parameters takes machines by their names")
         for combination in itertools.product(*values.values()):
             typed = dict(zip(values, combination))
-            chosen = _chosen({key: value for key, value in typed.items() if key in SLOTS})
+            chosen = [(key, value) for key, value in typed.items() if key in SLOTS]
             settings = {key: value for key, value in typed.items() if key not in SLOTS}
             try:
                 made = _machine(machine, settings)
@@ -505,9 +506,8 @@ def _warn(said: Sequence[str]) -> None:
         warnings.warn(sentence, stacklevel=3)
 
 
-def _labels_of_inputs(inputs: Sequence[Any]) -> list[str]:
+def _labels_of_inputs(paths: Sequence[str | None]) -> list[str]:
     """What the column `input` calls them: names of files, and paths where names are the same."""
-    paths = [None if _is_job(one) else _path(one) for one in inputs]
     names = [Path(path).name for path in paths if path is not None]
     labels = []
     for place, path in enumerate(paths):

@@ -2,6 +2,7 @@
 
 use forebay_core::time::{Duration, Instant};
 
+use crate::span::Span;
 use crate::stats::{Latencies, Summary};
 
 /// What one volume was served.
@@ -30,7 +31,7 @@ pub struct VolumeTotals {
     latencies: [Option<Box<Latencies>>; VolumeRequest::COUNT],
     bytes: u64,
     errors: u64,
-    span: Option<(Instant, Instant)>,
+    span: Span,
 }
 
 /// The kinds of requests to a volume.
@@ -69,7 +70,7 @@ impl VolumeTotals {
             Ok(_) => {}
             Err(_) => self.errors += 1,
         }
-        self.extend(issued, done);
+        self.span.extend(issued, done);
     }
 
     /// The requests to some volumes together.
@@ -83,9 +84,7 @@ impl VolumeTotals {
             }
             all.bytes += one.bytes;
             all.errors += one.errors;
-            if let Some((first, last)) = one.span {
-                all.extend(first, last);
-            }
+            all.span.merge(one.span);
         }
         all
     }
@@ -95,14 +94,8 @@ impl VolumeTotals {
         let [reads, writes, flushes, discards] = self.latencies.each_ref().map(|latencies| {
             latencies.as_ref().map_or_else(Summary::default, |latencies| latencies.summary())
         });
-        let elapsed = self.span.map_or(Duration::ZERO, |(first, last)| last.since(first));
-        let (bytes, errors) = (self.bytes, self.errors);
+        let (bytes, errors, elapsed) = (self.bytes, self.errors, self.span.length());
         VolumeOutcome { reads, writes, flushes, discards, bytes, errors, elapsed }
-    }
-
-    fn extend(&mut self, issued: Instant, done: Instant) {
-        let (first, last) = self.span.unwrap_or((issued, done));
-        self.span = Some((first.min(issued), last.max(done)));
     }
 }
 
