@@ -17,6 +17,7 @@ use crate::process::say;
 mod boot;
 mod build;
 mod hooks;
+mod processors;
 mod referee;
 mod series;
 mod source;

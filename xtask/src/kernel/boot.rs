@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use anyhow::{Context, Result, bail, ensure};
 
 use super::build::Lab;
+use super::processors::Processor;
 
 /// Boots the kernel with the init's arguments and returns what the init printed.
 pub(super) fn boot(lab: &Lab, arguments: &[&str]) -> Result<String> {
@@ -47,9 +48,12 @@ fn boot_in(
     ];
     let files = files.each_ref().map(|(name, bytes)| (*name, bytes.as_slice()));
     fs::write(&archive, archive_of(&files))?;
+    let processor = Processor::take();
     // Equal runs: virtual time, processor time for free, no random addresses inside or outside.
     let mut command = Command::new("timeout");
-    command.args(["-s", "KILL", &seconds.to_string(), "setarch", "-R"]).arg(&lab.program);
+    command.args(["-s", "KILL", &seconds.to_string()]);
+    command.args(["taskset", "-c", &processor.number().to_string()]);
+    command.args(["setarch", "-R"]).arg(&lab.program);
     command.args([
         "mem=512M",
         "time-travel=inf-cpu",

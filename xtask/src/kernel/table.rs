@@ -6,6 +6,7 @@
 use anyhow::{Result, bail, ensure};
 
 use super::build::Lab;
+use super::processors::side_by_side;
 use super::referee::limits;
 use super::{boot, build};
 use crate::process::say;
@@ -24,9 +25,10 @@ pub(super) fn run(experiments: &[String]) -> Result<u8> {
     let mut differ = false;
     say(&format!("Linux {}, virtual time", lab.version))?;
     for name in known.lines().filter(|name| experiments.is_empty() || is_in(experiments, name)) {
-        let (first, second) = twice(|| records(&lab, name))?;
+        let runs = side_by_side(&[(); 2], |()| records(&lab, name))?;
+        let (first, second) = (&runs[0], &runs[1]);
         ensure!(!first.is_empty(), "{name} printed nothing");
-        for table in tables(&first) {
+        for table in tables(first) {
             say(&format!("\n{table}"))?;
         }
         if first != second {
@@ -40,16 +42,6 @@ pub(super) fn run(experiments: &[String]) -> Result<u8> {
         say("\neach experiment ran twice; the outputs are equal byte for byte")?;
     }
     Ok(u8::from(differ))
-}
-
-/// Both runs of an experiment, side by side.
-fn twice(run: impl Fn() -> Result<String> + Sync) -> Result<(String, String)> {
-    std::thread::scope(|scope| {
-        let other = scope.spawn(&run);
-        let first = run();
-        let second = other.join().expect("a run does not panic");
-        Ok((first?, second?))
-    })
 }
 
 /// What an experiment prints.

@@ -16,6 +16,7 @@ use forebay_sim::scenario::{NewFile, Scenario};
 
 use super::super::boot;
 use super::super::build::Lab;
+use super::super::processors::side_by_side;
 use super::dispatch::Random;
 use super::machine::{DEVICE_BYTES, machine, number, percent, policies};
 use crate::process::say;
@@ -55,14 +56,9 @@ pub(super) fn compare(lab: &Lab, starts: u64) -> Result<usize> {
     say("\nwriteback  figure          kernel     from       to   simulator   percent")?;
     let mut apart = 0;
     for load in &LOADS {
-        let (mut kernel, mut model) = (Vec::new(), Vec::new());
-        for start in (0..starts).map(|at| START_US + at * STEP_US) {
-            let record = boot::boot(lab, &["levels", load.name, &start.to_string()])?;
-            let figures: Result<Vec<f64>> =
-                FIGURES.iter().map(|key| number(record.trim_end(), key)).collect();
-            kernel.push(figures?);
-            model.push(load.simulate(Instant(start * 1_000))?);
-        }
+        let starts: Vec<u64> = (0..starts).map(|at| START_US + at * STEP_US).collect();
+        let kernel = side_by_side(&starts, |start| load.boot(lab, *start))?;
+        let model = side_by_side(&starts, |start| load.simulate(Instant(start * 1_000)))?;
         for (index, key) in FIGURES.iter().enumerate() {
             let real = Spread::of(kernel.iter().map(|figures| figures[index]));
             let model = Spread::of(model.iter().map(|figures| figures[index]));
@@ -107,6 +103,12 @@ impl Spread {
 }
 
 impl Load {
+    /// The figures in the kernel, in their order, of a load that begins at `start` microseconds.
+    fn boot(&self, lab: &Lab, start: u64) -> Result<Vec<f64>> {
+        let record = boot::boot(lab, &["levels", self.name, &start.to_string()])?;
+        FIGURES.iter().map(|key| number(record.trim_end(), key)).collect()
+    }
+
     /// The figures in the simulator, in their order, of a load that begins at `start`.
     fn simulate(&self, start: Instant) -> Result<Vec<f64>> {
         let machine = machine(&[("device.delay", "20us"), ("device.unit_rate", "100MB/s")])?;

@@ -13,6 +13,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::super::boot;
 use super::super::build::Lab;
+use super::super::processors::side_by_side;
 use super::machine::number;
 use crate::process::say;
 
@@ -27,13 +28,9 @@ const CASES: [(&str, &[&str]); 3] =
 
 /// The records of all rows.
 pub(in crate::kernel) fn records(lab: &Lab) -> Result<String> {
-    let mut records = String::new();
-    for (case, _) in CASES {
-        for policy in POLICIES {
-            records.push_str(&boot::boot(lab, &[NAME, case, policy])?);
-        }
-    }
-    Ok(records)
+    let rows = CASES.map(|(case, _)| POLICIES.map(|policy| [NAME, case, policy]));
+    let records = side_by_side(rows.as_flattened(), |row| boot::boot(lab, row))?;
+    Ok(records.concat())
 }
 
 /// Compares the rows; how many differ that should not.
