@@ -1,13 +1,13 @@
 //! Fuzzing of one parser, for a stated time.
 //!
-//! Needs a nightly compiler and `cargo install cargo-fuzz`. The committed `fuzz/corpus` is the
-//! start; new inputs are kept in `fuzz/found` and failing inputs in `fuzz/artifacts`.
+//! Needs `cargo install cargo-fuzz`. The committed `fuzz/corpus` is the start; new inputs are kept in
+//! `fuzz/found` and failing inputs in `fuzz/artifacts`.
 
 use std::fs;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::process::{command, exit_code, root};
+use crate::process::{cargo, exit_code, root};
 
 /// The arguments.
 #[derive(Debug, clap::Args)]
@@ -27,10 +27,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
     ensure!(*minutes > 0, "--minutes takes a number from 1 on");
     let found = root().join("fuzz/found").join(target);
     fs::create_dir_all(&found).with_context(|| format!("cannot make {}", found.display()))?;
-    let mut fuzz = command("rustup");
+    let mut fuzz = cargo();
+    // Sanitizers are part of every compiler, but their option is unstable.
+    fuzz.env("RUSTC_BOOTSTRAP", "1");
     // Two of libdeflate's decoders come from one source, which looks like a doubled definition.
     fuzz.env("ASAN_OPTIONS", "detect_odr_violation=0");
-    fuzz.args(["run", "nightly", "cargo", "fuzz", "run", "-O", target]);
+    fuzz.args(["fuzz", "run", "-O", target]);
     fuzz.args([format!("fuzz/found/{target}"), format!("fuzz/corpus/{target}")]);
     fuzz.args(["--", "-timeout=60", &format!("-max_len={LEN_MAX}")]);
     fuzz.arg(format!("-max_total_time={}", minutes.saturating_mul(60)));

@@ -122,6 +122,8 @@ pub struct Daemon<'a> {
     rest: Instant,
     /// When the machine was last read.
     read: Instant,
+    /// When it was last looked which of the changed files were closed.
+    compared: Instant,
     /// Writeback of devices as it was last read.
     writeback: BTreeMap<DevNumber, Writeback>,
     /// When something last happened that may have to be decided about.
@@ -183,6 +185,7 @@ impl<'a> Daemon<'a> {
             is_stale: false,
             rest: Instant::ZERO,
             read: Instant::ZERO,
+            compared: Instant::ZERO,
             writeback: BTreeMap::new(),
             stirred: Instant::ZERO,
             still: 0,
@@ -260,6 +263,8 @@ impl<'a> Daemon<'a> {
         std::mem::swap(&mut self.sample, &mut self.last);
         if let Err(error) = self.take_sample(world) {
             self.say_once(format!("nothing is decided while the counters cannot be read: {error}"));
+            // What has happened is not taken in, and would end each wait.
+            self.dozes = false;
             return self.policy.interval;
         }
         self.forget(world, now);
@@ -406,7 +411,7 @@ impl<'a> Daemon<'a> {
         all
     }
 
-    /// Processes that have ended take their windows with them.
+    /// Processes that have ended take their windows with them, and so do files that were closed.
     fn forget(&mut self, world: &mut impl World, now: Instant) {
         self.files.forget_idle(now);
         let users: Vec<User> = self.files.steered_users().collect();
@@ -416,6 +421,12 @@ impl<'a> Daemon<'a> {
             if !world.is_there(process) {
                 self.exited(process);
             }
+        }
+        if let Some(steering) = &mut self.steering
+            && now.since(self.compared) >= COMPARED
+        {
+            self.compared = now;
+            steering.forget_files(|file| !world.is_open(file));
         }
     }
 
@@ -452,6 +463,9 @@ pub const LOOK_SOON: Duration = Duration::from_millis(250);
 /// The time between two looks at a temporary file that grows: where it grows too far, its device
 /// gets a limit.
 const SPARED_LOOK: Duration = Duration::from_millis(50);
+
+/// The time between two looks at the descriptors of the files that are changed: one call each.
+const COMPARED: Duration = Duration::from_secs(5);
 
 /// Threads that are looked at because they paused.
 const PAUSED_MAX: usize = 16;

@@ -245,10 +245,10 @@ pub(crate) enum FioCompat {
 pub(crate) struct Mount {
     /// The image: cramfs, squashfs or erofs; a file, a block device, or an object: `s3://`,
     /// `gs://` or `az://` with BUCKET/KEY, `http://`, `https://`
-    #[arg(required_unless_present_any = ["stats", "list"])]
+    #[arg(required_unless_present_any = ["stats", "list", "all"])]
     pub(crate) image: Option<PathBuf>,
     /// The folder to mount it on
-    #[arg(required_unless_present_any = ["stats", "list"])]
+    #[arg(required_unless_present_any = ["stats", "list", "all"])]
     pub(crate) folder: Option<PathBuf>,
     /// Show the counters of the image that is mounted on a folder
     #[arg(long, value_name = "DIR", conflicts_with_all = ["image", "folder"])]

@@ -201,6 +201,11 @@ impl Daemon<'_> {
         let Some(device) = self.device_of(world, now, user.file.dev) else { return };
         let (number, cuts) = (device.number, device.number.is_anonymous());
         let Some(progress) = self.progress(world, user) else { return };
+        if asked.windows == 0 && self.files.is_tried(&user) && self.is_closed(world, &user) {
+            // What its process does now is no measure of the step.
+            self.files.done(user, Done::Gone);
+            return;
+        }
         if asked.pattern == Pattern::RandomFaults && !self.sizes.contains_key(&user) {
             let held = self.held(world, &user);
             let size = held.as_ref().ok().and_then(|held| held.size);
@@ -211,8 +216,9 @@ impl Daemon<'_> {
         }
         // Another user's window by our doing is not this one's.
         let of_event = (asked.window > 0).then_some(asked.window);
+        let is_its = !self.files.is_shared(&user);
         let window = match &mut self.steering {
-            Some(steering) if self.files.is_shared(&user) => steering.window(number),
+            Some(steering) if !is_its => steering.window(number),
             Some(_) | None => of_event,
         };
         let processes = self.groups.processes(user);
@@ -223,6 +229,7 @@ impl Daemon<'_> {
             pattern: asked.pattern,
             windows: asked.windows,
             window,
+            is_its,
             size: self.sizes.get(&user).copied().flatten(),
             progress: Some(progress),
             brought: processes.iter().filter_map(|process| brought.get(process)).sum(),
@@ -243,6 +250,11 @@ impl Daemon<'_> {
             let done = self.perform(world, &decision);
             self.files.done(user, done);
         }
+    }
+
+    /// Whether no process of a group has the file open any more.
+    fn is_closed(&mut self, world: &mut impl World, user: &User) -> bool {
+        matches!(self.held(world, user), Err(Unreachable::Exited(_) | Unreachable::None(_)))
     }
 
     /// What the processes of a group got so far.
@@ -391,6 +403,8 @@ impl Daemon<'_> {
             return self.leave(user.process, &held);
         }
         let Decision { expected, reason, .. } = decision;
+        // The number of a file that was removed may be another's by now.
+        self.names.remove(user);
         if self.steering.is_none() {
             let name = self.file_name(world, user);
             self.would(&format!(

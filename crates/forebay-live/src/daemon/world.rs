@@ -10,6 +10,7 @@ use rustix::fs::statvfs;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::debugfs::Debugfs;
+use crate::knob::OpenFile;
 use crate::machine::Machine;
 use crate::number::{DevNumber, FileKey};
 use crate::signal::{BdiCounts, Sample, Sampler};
@@ -46,6 +47,9 @@ pub trait World {
 
     /// Whether a process is there.
     fn is_there(&mut self, process: u32) -> bool;
+
+    /// Whether a descriptor is of its file.
+    fn is_open(&self, file: &OpenFile) -> bool;
 
     /// How a process has a file open.
     fn held(&mut self, user: &User) -> Result<Held, Unreachable>;
@@ -186,6 +190,10 @@ impl World for Live {
         let stat = self.tree.text(&format!("/proc/{process}/stat")).ok()?;
         let io = self.tree.text(&format!("/proc/{process}/io")).ok();
         progress(&stat, io.as_deref())
+    }
+
+    fn is_open(&self, file: &OpenFile) -> bool {
+        file::is_open(file, &self.tree)
     }
 
     fn is_there(&mut self, process: u32) -> bool {

@@ -88,6 +88,12 @@ pub fn held(user: &User, tree: &Tree) -> Result<Held, Unreachable> {
     }
 }
 
+/// Whether a descriptor is still of its file.
+pub fn is_open(file: &OpenFile, tree: &Tree) -> bool {
+    let found = cached(tree, &format!("/proc/{}/fd/{}", file.pid, file.fd));
+    found.is_some_and(|found| is_of(&found, file.file))
+}
+
 /// Whether two processes hold one open file description of a file; none if it cannot be told: no
 /// kcmp(2), no right to ask, or no descriptor that is left.
 pub fn shares(one: &User, other: &User, tree: &Tree) -> Option<bool> {
@@ -273,7 +279,9 @@ mod tests {
         let found = held(&user, &tree).unwrap();
         assert_eq!((found.descriptors.len(), found.size, found.direct), (2, Some(5), false));
         assert!(found.descriptors.iter().all(|of| of.file == user.file && of.started > 0));
+        assert!(found.descriptors.iter().all(|of| is_open(of, &tree)));
         drop(kept);
+        assert!(!found.descriptors.iter().any(|of| is_open(of, &tree)));
         assert!(matches!(held(&user, &tree), Err(Unreachable::None(_))));
     }
 

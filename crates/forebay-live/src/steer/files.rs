@@ -9,7 +9,8 @@
 //!             the window. What does not help is reverted and not tried again for some minutes,
 //!             unless the file is read in another way meanwhile. What was counted belongs to one
 //!             way of reading: a file that turns is watched anew, and one that turns from faults to
-//!             a stream gets its window back at once.
+//!             a stream gets its window back at once. A file that is opened again has the device's
+//!             window: it gets the one that was found before.
 //! Differs:    nothing.
 //! Not for:    files that will soon be in memory as a whole: the large window fills it fastest.
 //!
@@ -56,6 +57,8 @@ pub struct Seen {
     pub windows: u64,
     /// The window in force in KiB, as events carry it; none without an event.
     pub window: Option<u64>,
+    /// Whether that window can be of no other user of the file.
+    pub is_its: bool,
     /// Size in bytes, where it is known.
     pub size: Option<u64>,
     /// The process's progress since it began; none if it may not be read.
@@ -88,6 +91,11 @@ impl Files {
     /// No files yet.
     pub fn new(bounds: Bounds) -> Self {
         Self { bounds, open: BTreeMap::new() }
+    }
+
+    /// Whether a step of a user is under trial.
+    pub fn is_tried(&self, user: &User) -> bool {
+        self.open.get(user).is_some_and(|open| matches!(open.stage, Stage::Tried { .. }))
     }
 
     /// Files about which a decision is being made: they want to be looked at soon, and although
@@ -276,6 +284,10 @@ struct Open {
     /// What was decided and could not be done yet, and how often in a row.
     owed: Option<Decision>,
     delays: u32,
+    /// Looks in a row in which it had the window of before the first step, and how often it got the
+    /// present one again for that.
+    strayed: u32,
+    repeats: u32,
 }
 
 #[derive(Debug)]
@@ -319,6 +331,8 @@ impl Open {
             decided: None,
             owed: None,
             delays: 0,
+            strayed: 0,
+            repeats: 0,
         }
     }
 
@@ -375,6 +389,9 @@ impl Open {
         if turned && matches!(self.stage, Stage::Settled) {
             self.stage = Stage::Watched;
         }
+        if self.has_strayed(seen) {
+            return self.again();
+        }
         match &mut self.stage {
             Stage::Left | Stage::Asked { .. } => None,
             Stage::Tried { .. } => self.try_on(now, moved?, seen, around, bounds),
@@ -398,6 +415,35 @@ impl Open {
                 self.step(seen, around, bounds)
             }
         }
+    }
+
+    /// Whether it has the window of before the first step, as what is opened anew, and may get the
+    /// present one for that. What is counted meanwhile says nothing of either.
+    fn has_strayed(&mut self, seen: &Seen) -> bool {
+        let stands = matches!(self.stage, Stage::Settled | Stage::Tried { .. });
+        let is_changed = stands && self.present != self.own && !self.user.is_pool();
+        if !is_changed || !seen.is_its || seen.windows == 0 {
+            return false;
+        }
+        if seen.window != Some(self.own) {
+            (self.strayed, self.repeats) = (0, 0);
+            return false;
+        }
+        self.strayed += 1;
+        self.repeats < REPEATS_MAX
+    }
+
+    /// The present window once more, for what was opened since it was set.
+    fn again(&mut self) -> Option<Decision> {
+        // The first events may be of before the last step.
+        if self.strayed < STRAYED_MIN {
+            return None;
+        }
+        (self.strayed, self.repeats) = (0, self.repeats + 1);
+        let (user, device, from, to) = (self.user, self.device, self.own, self.present);
+        let change = Change::Window { user, device, from, to };
+        let expected = "as before it was opened again".to_owned();
+        Some(Decision { change, expected, reason: "it was opened again".to_owned() })
     }
 
     /// Progress since the last look, by what counts for the pattern.
@@ -689,6 +735,11 @@ const WATCHED_MAX: Duration = Duration::from_secs(2);
 
 /// Nor does one whose change was put off so often: four a second, for two seconds.
 const DELAYS_MAX: u32 = 8;
+
+/// Looks in a row that show the old window before it is set again, and how often that is done
+/// without seeing the new one.
+const STRAYED_MIN: u32 = 2;
+const REPEATS_MAX: u32 = 3;
 
 /// Nor does one whose pattern did not become clear in this time.
 const UNCLEAR: Duration = Duration::from_secs(20);

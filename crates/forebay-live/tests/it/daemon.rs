@@ -227,6 +227,11 @@ impl World for Script {
         ([77, 80].contains(&process) && self.lives()).then_some(progress)
     }
 
+    fn is_open(&self, file: &OpenFile) -> bool {
+        let partner = self.partner.map(|(file, _)| file);
+        self.lives() && self.faults.into_iter().chain(partner).any(|open| open == *file)
+    }
+
     fn is_there(&mut self, process: u32) -> bool {
         [77, 80].contains(&process) && self.lives()
     }
@@ -240,8 +245,12 @@ impl World for Script {
         }
         let partner = self.partner.map(|(file, _)| file);
         let all = self.faults.into_iter().chain(partner);
-        let descriptors = all.filter(|file| file.pid == user.process).collect();
-        Ok(Held { descriptors, size: Some(8 << 30), direct: false })
+        let is_its = |file: &OpenFile| (file.pid, file.file) == (user.process, user.file);
+        let descriptors: Vec<OpenFile> = all.filter(is_its).collect();
+        match descriptors.is_empty() {
+            true => Err(Unreachable::None(*user)),
+            false => Ok(Held { descriptors, size: Some(8 << 30), direct: false }),
+        }
     }
 
     fn shares(&mut self, _: &User, _: &User) -> Option<bool> {
@@ -364,6 +373,39 @@ fn a_fault_storm_is_steered_within_two_seconds_and_put_back_at_the_end() {
     assert!(said[0].ends_with(" x the faults/s; kept"), "{said:#?}");
     assert_eq!(script.window(&open_file(3)), 8_192, "put back");
     assert_eq!(script.window(&open_file(4)), 8_192, "others were never touched");
+}
+
+#[test]
+fn a_file_that_is_opened_again_gets_its_window_again() {
+    let model = Model::new();
+    let mut script = Script::new(&model, 16);
+    script.faults = Some(open_file(3));
+    script.at(8, |script| {
+        let window = script.model.world().windows.insert(open_file(3), 8_192);
+        assert_eq!(window, Some(16));
+    });
+    script.at(11, |script| assert_eq!(script.window(&open_file(3)), 16));
+    let said = run(&mut script, of_disk(Slot::parse("readahead")), PolicyFile::default(), false);
+    let trials = said.iter().filter(|said| said.contains("8 MiB -> 16 KiB")).count();
+    assert_eq!(trials, 1, "what was found out still holds: {said:#?}");
+}
+
+#[test]
+fn a_trial_of_a_file_that_was_closed_has_no_outcome() {
+    let model = Model::new();
+    let mut script = Script::new(&model, 12);
+    script.faults = Some(open_file(3));
+    let soon = Instant::ZERO + Duration::from_millis(100_600);
+    script.acts.push((soon, |script| {
+        assert_eq!(script.window(&open_file(3)), 16, "it is under trial");
+        script.faults = Some(open_file(4));
+    }));
+    let said = run(&mut script, of_disk(Slot::parse("readahead")), PolicyFile::default(), false);
+    let told = |file: &str| said.iter().filter(|said| said.starts_with(file)).count();
+    assert_eq!((told("inode 103"), told("inode 104")), (0, 1), "{said:#?}");
+    let put_back = said.iter().filter(|said| said.contains("restored")).count();
+    assert_eq!(put_back, 1, "{said:#?}");
+    assert!(!said.iter().any(|said| said.contains("and another file")), "{said:#?}");
 }
 
 #[test]

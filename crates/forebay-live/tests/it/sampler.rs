@@ -7,6 +7,7 @@ use std::path::Path;
 use allocation_counter::measure;
 use forebay_core::time::{Duration, Instant};
 use forebay_live::daemon::{Daemon, Live, Notify, Wakes, Woken, World};
+use forebay_live::knob::OpenFile;
 use forebay_live::machine::Machine;
 use forebay_live::number::{DevNumber, FileKey};
 use forebay_live::policy_file::PolicyFile;
@@ -102,6 +103,10 @@ impl World for Quick {
 
     fn progress(&mut self, process: u32) -> Option<Progress> {
         self.live.progress(process)
+    }
+
+    fn is_open(&self, _: &OpenFile) -> bool {
+        false
     }
 
     fn is_there(&mut self, process: u32) -> bool {

@@ -454,7 +454,8 @@ fn what_cannot_be_mounted_is_refused_with_a_reason() {
         .refused("mount image folder --profile nowhere/start")
         .refused("mount image folder --profile text --profile-update")
         .refused("mount --stats folder")
-        .refused("mount --stats folder image");
+        .refused("mount --stats folder image")
+        .refused("mount --all");
     let folder = fs::canonicalize(scene.path(".")).unwrap().display().to_string();
     scene.matches_after("mount_refused.txt", |text| text.replace(&folder, "FOLDER"));
 }

@@ -31,6 +31,7 @@ struct Play {
     rest: f64,
     around: Around,
     cuts: bool,
+    is_its: bool,
     /// Whether what is read was in memory before.
     is_cached: bool,
     /// Every change that was made.
@@ -52,6 +53,7 @@ impl Play {
             rest: 0.0,
             around,
             cuts: false,
+            is_its: true,
             is_cached: false,
             changes: Vec::new(),
         }
@@ -73,6 +75,7 @@ impl Play {
             pattern: if windows > 0 { pattern } else { Pattern::Unclear },
             windows,
             window: (windows > 0).then_some(self.window),
+            is_its: self.is_its,
             size: Some(8 << 30),
             progress: Some(self.progress),
             brought,
@@ -323,6 +326,43 @@ fn a_file_whose_window_does_not_matter_is_left_alone() {
 }
 
 #[test]
+fn a_file_that_is_opened_again_gets_the_window_that_was_kept() {
+    let mut play = Play::new(8_192);
+    play.faults(VOLUME, 44);
+    assert_eq!(play.window, 16);
+    let before = play.changes.len();
+    play.window = 8_192;
+    play.faults(VOLUME, 1);
+    assert_eq!(play.changes.len(), before, "the first events may be old ones");
+    play.faults(VOLUME, 1);
+    assert_eq!(play.changes[before..], [(8_192, 16)]);
+    play.faults(VOLUME, 40);
+    assert_eq!(play.changes.len(), before + 1, "it is settled as before");
+    // One that keeps its old window is left alone after some tries, until it has the new one.
+    for _ in 0..20 {
+        play.window = 8_192;
+        play.faults(VOLUME, 1);
+    }
+    assert_eq!(play.changes.len(), before + 4, "{:?}", play.changes);
+    play.window = 16;
+    play.faults(VOLUME, 2);
+    play.window = 8_192;
+    play.faults(VOLUME, 2);
+    assert_eq!(play.changes.len(), before + 5, "{:?}", play.changes);
+}
+
+#[test]
+fn another_users_window_is_no_sign_that_a_file_was_opened_again() {
+    let mut play = Play::new(8_192);
+    play.faults(VOLUME, 44);
+    let before = play.changes.len();
+    play.is_its = false;
+    play.window = 8_192;
+    play.faults(VOLUME, 4);
+    assert_eq!(play.changes.len(), before);
+}
+
+#[test]
 fn what_was_refused_is_not_asked_again() {
     let mut files = Files::new(Bounds::default());
     let mut asked = 0;
@@ -334,6 +374,7 @@ fn what_was_refused_is_not_asked_again() {
             pattern: Pattern::RandomFaults,
             windows: 10,
             window: Some(8_192),
+            is_its: true,
             size: None,
             progress: Some(Progress { major_faults: look * 10, ..Progress::default() }),
             brought: 0,
@@ -360,6 +401,7 @@ fn the_number_of_files_is_bounded() {
             pattern: Pattern::Stream,
             windows: 1,
             window: Some(128),
+            is_its: true,
             size: None,
             progress: None,
             brought: 0,
@@ -386,6 +428,7 @@ fn what_cannot_be_done_yet_is_asked_again_as_it_was() {
             pattern: Pattern::RandomFaults,
             windows: 4,
             window: Some(8_192),
+            is_its: true,
             size: Some(8 << 30),
             progress: Some(play.progress),
             brought: 0,
