@@ -180,7 +180,9 @@ fn of_spec(error: &SpecError) -> PyErr {
         SpecError::UnknownPolicy { known, .. } | SpecError::UnknownParameter { known, .. } => {
             format!(" (known: {})", known.join(", "))
         }
-        SpecError::BadValue { .. } | SpecError::Contradiction { .. } => String::new(),
+        SpecError::BadValue { .. } | SpecError::Twice { .. } | SpecError::Contradiction { .. } => {
+            String::new()
+        }
     };
     PyValueError::new_err(format!("{error}{known}"))
 }

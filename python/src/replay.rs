@@ -69,6 +69,7 @@ impl From<ReplayError> for Failed {
             | ReplayError::Absent { .. }
             | ReplayError::Volumes { .. }
             | ReplayError::Behind { .. }
+            | ReplayError::PastClock { .. }
             | ReplayError::Machine(_) => "",
         };
         Self(PyValueError::new_err(format!("{error}{hint}")))

@@ -7,7 +7,7 @@ use forebay_core::units::{HandleId, PAGE_SIZE};
 use forebay_core::workload::{Finished, Workload};
 use forebay_sim::fio::{Compat, JobFile};
 use forebay_sim::machine::Machine as SimMachine;
-use forebay_sim::scenario::{NewFile, PolicySet, Scenario};
+use forebay_sim::scenario::{NewFile, PAST_CLOCK, PolicySet, Scenario};
 use forebay_sim::tally::Tally;
 use forebay_sim::workload::job::{Access, groups};
 use pyo3::exceptions::PyValueError;
@@ -137,6 +137,9 @@ pub(crate) fn run(job: &JobFile, name: &str, setup: &Setup<'_>) -> PyResult<Ran>
             }
         };
         let (outcome, record) = scenario.run(tasks, &mut observe);
+        if outcome.is_cut() {
+            return Err(bad(format!("{name}: {PAST_CLOCK}")));
+        }
         base.time += outcome.durable.max(outcome.elapsed).as_nanos();
         base.task += i64::from(task_count);
         base.file += files.len() as i64;

@@ -1,7 +1,7 @@
 //! Fuzzing of one parser, for a stated time.
 //!
-//! Needs `cargo install cargo-fuzz`. The committed `fuzz/corpus` is the start; new inputs are kept in
-//! `fuzz/found` and failing inputs in `fuzz/artifacts`.
+//! Needs `cargo install cargo-fuzz`. The committed `fuzz/corpus` is the start; new inputs are kept
+//! in `fuzz/found` and failing inputs in `fuzz/artifacts`.
 
 use std::fs;
 

@@ -113,6 +113,11 @@ pub enum SpecError {
         /// The greatest value.
         high: u64,
     },
+    /// A parameter has two values.
+    Twice {
+        /// The parameter.
+        parameter: &'static str,
+    },
     /// Values that are each in range cannot stand side by side.
     Contradiction {
         /// The policy.
@@ -165,6 +170,12 @@ impl<T: Slot + ?Sized> Spec<T> {
             Some(why) => Err(SpecError::Contradiction { policy: policy.name, why }),
             None => Ok(spec),
         }
+    }
+
+    /// Whether the user gave a parameter; none if the policy has none of this name.
+    pub fn gives(&self, name: &str) -> Option<bool> {
+        let place = self.policy.parameters.iter().position(|parameter| parameter.name == name)?;
+        Some(self.given[place])
     }
 
     /// Sets a parameter unless the user gave it or the policy has none of this name.
@@ -233,6 +244,9 @@ impl<T: Slot + ?Sized> Spec<T> {
                 }
             })?;
         let parameter = &parameters[index];
+        if self.given[index] {
+            return Err(SpecError::Twice { parameter: parameter.name });
+        }
         let number = match value {
             None | Some("on") if parameter.high == 1 => Some(1),
             Some("off") if parameter.high == 1 => Some(0),
@@ -301,6 +315,7 @@ impl fmt::Display for SpecError {
                 write!(f, "the policy '{policy}' has no parameter '{given}', but ")?;
                 f.write_str(&known.join(", "))
             }
+            Self::Twice { parameter } => write!(f, "'{parameter}' is given twice"),
             Self::Contradiction { policy, why } => write!(f, "the policy '{policy}': {why}"),
             Self::BadValue { parameter, given, low, high } => {
                 write!(f, "'{parameter}' takes a number from {low} to {high}, ")?;

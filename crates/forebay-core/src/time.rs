@@ -48,6 +48,9 @@ impl Instant {
     /// The origin.
     pub const ZERO: Self = Self(0);
 
+    /// The end of the clock, 584 years after its origin.
+    pub const END: Self = Self(u64::MAX);
+
     /// The time from `earlier` to this moment; zero if `earlier` is later.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration(self.0.saturating_sub(earlier.0))

@@ -202,6 +202,17 @@ impl Machine {
         self.mounts.iter().filter(is)
     }
 
+    /// Reads the readahead windows of the devices anew: a file for each.
+    pub fn refresh_windows(&mut self, tree: &Tree) {
+        for device in &mut self.devices {
+            let Some(path) = device.bdi_path() else { continue };
+            let text = tree.text(&format!("{path}/read_ahead_kb")).unwrap_or_default();
+            if let (Some(bdi), Ok(kib)) = (&mut device.bdi, text.trim().parse()) {
+                bdi.read_ahead_kb = kib;
+            }
+        }
+    }
+
     /// Whether something that is mounted lies on this device, directly or through others.
     pub fn is_used(&self, device: &Device) -> bool {
         // Each device is looked at once, so that a broken record with a circle ends too.

@@ -34,7 +34,7 @@ pub enum Named {
 
 /// A name that stands for nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no process, no control group and no device of this machine")]
+#[error("'{}' is no process, no control group and no device of this machine", .0.escape_debug())]
 pub struct Unknown(pub String);
 
 /// What may be steered.
@@ -134,6 +134,11 @@ impl Scope {
     pub fn has_limit_of(&self, device: &Device) -> bool {
         let named = self.names_device(device.number);
         self.has_device(device.number) && (named || !self.narrows_processes())
+    }
+
+    /// Something that is to be steered and to be left alone.
+    pub fn contradiction(&self) -> Option<&Named> {
+        self.within.intersection(&self.protected).next()
     }
 
     /// Whether a process may be steered. Its ancestors and its group are read only if some process

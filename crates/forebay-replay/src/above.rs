@@ -126,6 +126,9 @@ impl CachedReplay<'_> {
         if let Some(error) = demux.borrow_mut().error.take() {
             return Err(error);
         }
+        if outcome.is_cut() {
+            return Err(ReplayError::PastClock { name: name.to_owned() }.into());
+        }
         let frames = machines[0].page_cache_bytes() / PAGE_SIZE;
         let run = RunTotals::of(&outcome, &record, frames);
         let (volumes, all) = counted.outcomes(outcome.elapsed);

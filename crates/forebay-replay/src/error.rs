@@ -1,5 +1,6 @@
 //! Why traces cannot be replayed. Fronts add how to avoid it in their own words.
 
+use forebay_sim::scenario::PAST_CLOCK;
 use forebay_trace::{Format, TraceError};
 use thiserror::Error;
 
@@ -79,6 +80,12 @@ pub enum ReplayError {
         name: String,
         /// The most.
         most: usize,
+    },
+    /// The pauses are too long for a clock.
+    #[error("{name}: {PAST_CLOCK}")]
+    PastClock {
+        /// The traces.
+        name: String,
     },
     /// A volume does not fit on its device.
     #[error("volume '{volume}' reaches to byte {end} of a device of {machine} that has {capacity}")]

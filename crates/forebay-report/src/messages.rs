@@ -66,6 +66,7 @@ impl From<SpecError> for Complaint {
             }
             SpecError::UnknownParameter { .. }
             | SpecError::BadValue { .. }
+            | SpecError::Twice { .. }
             | SpecError::Contradiction { .. } => {
                 complaint.hint("`forebay policies` lists the policies and what they take")
             }

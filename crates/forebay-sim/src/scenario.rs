@@ -92,6 +92,16 @@ pub struct Outcome {
     pub residue: u64,
 }
 
+/// What is said of a run that is cut, behind its name.
+pub const PAST_CLOCK: &str = "goes on past the end of the virtual clock, 584 years after the start";
+
+impl Outcome {
+    /// Whether the run was not over when the clock was.
+    pub fn is_cut(&self) -> bool {
+        self.elapsed == Instant::END.since(Instant::ZERO)
+    }
+}
+
 impl PolicySet {
     /// The policies of a machine's kernel.
     ///

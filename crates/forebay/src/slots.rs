@@ -319,7 +319,9 @@ fn spec<T: Slot + ?Sized>(text: &str) -> Result<Spec<T>, Complaint> {
             SpecError::UnknownParameter { .. } | SpecError::Contradiction { .. } => {
                 Some(T::NAME.to_owned())
             }
-            SpecError::BadValue { .. } => Some(format!("{}={name}", T::NAME)),
+            SpecError::BadValue { .. } | SpecError::Twice { .. } => {
+                Some(format!("{}={name}", T::NAME))
+            }
         };
         let complaint = Complaint::from(error);
         match place {

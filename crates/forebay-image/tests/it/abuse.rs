@@ -66,14 +66,19 @@ const MEMORY_MAX: u64 = 64 << 20;
 /// If a bound is exceeded, or a promise of [`Image`] is broken.
 pub(crate) fn walk_all(image: &dyn Image) -> Result<Walk, String> {
     let mut walk = Walk::new();
-    let mut todo = vec![(Vec::new(), image.root(), 0)];
+    let mut todo = vec![(Vec::new(), image.root(), Vec::new())];
     let mut left = WALK_BYTES_MAX;
-    while let Some((path, id, depth)) = todo.pop() {
+    while let Some((path, id, mut above)) = todo.pop() {
+        let depth = above.len();
         if walk.len() == NODES_MAX || depth > DEPTH_MAX {
             return Err(format!("{} nodes, depth {depth}: a tree without end", walk.len()));
         }
+        above.push(id);
         let found = visit(image, id, &mut left, &mut |name, child| {
-            todo.push(([&path, name].join(&b'/'), child, depth + 1));
+            // A directory that holds itself is a fault that a walk of the tree finds.
+            if !above.contains(&child) {
+                todo.push(([&path, name].join(&b'/'), child, above.clone()));
+            }
         })?;
         walk.insert(path, found);
     }

@@ -31,54 +31,18 @@ use crate::pattern::Pattern;
 use crate::prove::{Claim, Side, Trial, Verdict};
 
 use source::Source;
-use step::{Metric, Settling, Step, Waiting, kib};
+use step::{Metric, Refuted, Settling, Step, Waiting, kib};
 
 pub use progress::Progress;
+pub use seen::{Around, Seen};
 pub use step::{TrialEnd, TrialOutcome};
 
 mod progress;
+mod seen;
 mod source;
 mod step;
 #[cfg(test)]
 mod tests;
-
-/// What was seen of an open file since the last look.
-#[derive(Clone, Copy, Debug)]
-pub struct Seen {
-    /// The file and the process.
-    pub user: User,
-    /// The backing device.
-    pub device: DevNumber,
-    /// Whether the device cuts requests into windows: FUSE and network mounts.
-    pub cuts: bool,
-    /// What it is asked.
-    pub pattern: Pattern,
-    /// Windows that went out.
-    pub windows: u64,
-    /// The window in force in KiB, as events carry it; none without an event.
-    pub window: Option<u64>,
-    /// Whether that window can be of no other user of the file.
-    pub is_its: bool,
-    /// Size in bytes, where it is known.
-    pub size: Option<u64>,
-    /// The process's progress since it began; none if it may not be read.
-    pub progress: Option<Progress>,
-    /// Bytes that were brought in for its process, of all files.
-    pub brought: u64,
-    /// Threads of the processes that are steered with it, itself among them.
-    pub threads: u64,
-}
-
-/// What is known of the surroundings at a look.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Around {
-    /// Bytes a second that the device reads now.
-    pub bandwidth: u64,
-    /// Bytes of memory that could be had.
-    pub available: u64,
-    /// Whether pages come back soon after they were evicted.
-    pub thrashes: bool,
-}
 
 /// All open files that were seen.
 #[derive(Debug, Default)]
@@ -299,14 +263,6 @@ enum Stage {
     Left,
 }
 
-/// A window that did not help, so that it is not tried again for a time.
-#[derive(Clone, Copy, Debug)]
-struct Refuted {
-    from: u64,
-    to: u64,
-    at: Instant,
-}
-
 impl Open {
     fn new(now: Instant, seen: &Seen) -> Self {
         let window = seen.window.unwrap_or(0);
@@ -486,7 +442,7 @@ impl Open {
         if !window::is_worth(self.present, to) || self.is_refuted(to) {
             return None;
         }
-        if to < self.present && will_be_cached(seen, around) {
+        if to < self.present && seen.will_be_cached(around) {
             return None;
         }
         let metric = self.metric();
@@ -570,7 +526,7 @@ impl Open {
                     }
                 };
                 let from = kib(*from);
-                let reason = format!("random faults, {rate:.0} a second, read {from} each");
+                let reason = format!("random faults, {rate:.0} a second, at a window of {from}");
                 (expected, reason)
             }
             Pattern::Stream => {
@@ -693,14 +649,6 @@ impl Open {
     }
 }
 
-/// Whether all of a file will be in memory in a few seconds, so that large windows are the fastest
-/// way there.
-fn will_be_cached(seen: &Seen, around: &Around) -> bool {
-    let Some(size) = seen.size else { return false };
-    let seconds = size / around.bandwidth.max(1);
-    size < around.available && !around.thrashes && seconds < WARM_MAX
-}
-
 /// The most open files that are followed.
 pub const OPEN_MAX: usize = 256;
 
@@ -726,9 +674,6 @@ const LOSS_MAX: f64 = 0.05;
 
 /// A stream's window is at most this part of the memory that could be had.
 const STREAM_SHARE: u64 = 64;
-
-/// A file that is wholly read in fewer seconds is left to its large window.
-const WARM_MAX: u64 = 5;
 
 /// A watched file that caused no event for this long no longer speeds up the looks.
 const WATCHED_MAX: Duration = Duration::from_secs(2);

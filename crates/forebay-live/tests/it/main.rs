@@ -14,6 +14,7 @@ mod pages;
 mod random;
 mod remedies;
 mod sampler;
+mod script;
 mod steering;
 mod trace;
 mod traced;

@@ -229,6 +229,7 @@ impl Reader<'_> {
             }
             SpecError::UnknownParameter { .. }
             | SpecError::BadValue { .. }
+            | SpecError::Twice { .. }
             | SpecError::Contradiction { .. } => {
                 self.bad(text.name, entry, &format!("{}; {error}", text.what))
             }

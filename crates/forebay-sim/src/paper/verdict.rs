@@ -99,7 +99,7 @@ impl Paper {
             PaperVerdict::Mostly
         } else if self.holds_alone(&counted) {
             PaperVerdict::AloneOnly
-        } else if self.has_sign(headline) {
+        } else if self.has_sign(headline) && !is_within(headline) {
             PaperVerdict::SizeDiffers
         } else {
             PaperVerdict::Fails
@@ -196,6 +196,7 @@ mod tests {
         assert_eq!(verdict(None, [-10.0, -9.0, -11.0, 5.0]), Mostly);
         assert_eq!(verdict(None, [-5.0, -9.0, -11.0, -10.0]), SizeDiffers);
         assert_eq!(verdict(None, [5.0, -9.0, -11.0, -10.0]), Fails, "the headline is reversed");
+        assert_eq!(verdict(None, [-10.0, -9.0, 5.0, 5.0]), Fails, "too few agree beside it");
     }
 
     #[test]

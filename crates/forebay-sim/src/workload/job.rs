@@ -380,8 +380,7 @@ impl Shared {
     }
 
     /// The syncs of the end come after the last request: a task that is not the last leaves them to
-    ///                                                   the
-    /// others, since there is nothing else left to do.
+    /// the others, since there is nothing else left to do.
     fn sync(&mut self, sync: Sync) -> Step {
         if sync.kind == (SyncKind::End { last: true }) && self.calls_in_flight > 0 {
             self.held = Some(sync);

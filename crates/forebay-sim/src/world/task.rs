@@ -216,6 +216,8 @@ impl SimWorld<'_> {
                     self.cpu.occupy(core, self.cost + length, now);
                     return None;
                 }
+                // Nothing comes after the end of the clock, and the outcome says that it was met.
+                Step::Sleep(Instant::END) => return self.exit(core, task, Instant::END),
                 Step::Sleep(until) if until <= now => {}
                 Step::Sleep(until) => {
                     slot.state = State::Ready;
@@ -224,15 +226,18 @@ impl SimWorld<'_> {
                     self.push_event(until, What::Awaken(task));
                     return None;
                 }
-                Step::Exit => {
-                    slot.state = State::Exited;
-                    self.cpu.sleep(core, now);
-                    self.last_exit = self.last_exit.max(now);
-                    self.alive -= 1;
-                    // The engine is looked at once more when all have exited.
-                    return (self.alive == 0).then_some(Input::Timeout);
-                }
+                Step::Exit => return self.exit(core, task, now),
             }
         }
+    }
+
+    /// The task has no further step.
+    fn exit(&mut self, core: CoreId, task: CallId, at: Instant) -> Option<Input> {
+        self.tasks[task.index()].state = State::Exited;
+        self.cpu.sleep(core, self.now);
+        self.last_exit = self.last_exit.max(at);
+        self.alive -= 1;
+        // The engine is looked at once more when all have exited.
+        (self.alive == 0).then_some(Input::Timeout)
     }
 }

@@ -33,7 +33,7 @@ pub(crate) enum What {
     /// code 1 if a value could not be restored, or if the journal is damaged, so that the state is
     /// unknown; the damaged journal is kept beside the new one.
     Undo(Undo),
-    /// Show the changes since the machine was started
+    /// Show the changes on record, the latest 256 KiB of them at least
     Log(Log),
     /// Name the profile that fits this machine, why, and what it sets
     ///
@@ -79,7 +79,7 @@ pub(crate) struct Steer {
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
     /// The interval between two samples of the machine; by default that of the policy file, or 1s
-    #[arg(long, value_name = "DURATION", value_parser = within("10ms", "8760h"))]
+    #[arg(long, value_name = "DURATION", value_parser = within("100ms", "60s"))]
     pub(crate) interval: Option<Duration>,
     #[command(flatten)]
     pub(crate) place: Place,

@@ -18,6 +18,15 @@ use crate::slots;
 pub(crate) fn run(arguments: &Plan) -> Result<u8> {
     let mut spec = slots::readahead_alone(&arguments.policy)?;
     if let Some(kib) = arguments.ra_kb {
+        let what = match spec.gives("max") {
+            Some(false) => None,
+            Some(true) => Some("--ra-kb and max= both set the limit"),
+            None => Some("--ra-kb: the policy has no limit"),
+        };
+        if let Some(what) = what {
+            let hint = "`forebay policies readahead` lists the policies and what they take";
+            return Err(Complaint::new(what).hint(hint).into());
+        }
         spec = spec.or("max", kib * KIB / PAGE_SIZE).map_err(Complaint::from).context("--ra-kb")?;
     }
     let file_bytes = units::bytes("--file-size", &arguments.file_size)?;

@@ -23,6 +23,7 @@ use forebay_sim::report::{Role, Row, Verdict};
 use crate::NO;
 use crate::args::Reproduce;
 use crate::choice;
+use crate::slots::SLOTS;
 
 mod documents;
 mod figures;
@@ -129,8 +130,8 @@ fn chosen(name: Option<&str>) -> Result<Vec<&'static Paper>> {
 
 /// Whether a setting is a policy, of which a paper's experiments have their own.
 fn names_a_policy(set: &str) -> bool {
-    let slots = ["kernel.readahead=", "kernel.flush=", "kernel.throttle=", "kernel.controller="];
-    slots.iter().any(|slot| set.starts_with(slot))
+    let key = set.split_once('=').map_or(set, |(key, _)| key).trim();
+    key.strip_prefix("kernel.").is_some_and(|slot| SLOTS.contains(&slot))
 }
 
 fn is_miss(row: &Row) -> bool {

@@ -11,7 +11,7 @@ use forebay_report::page::{self, Destination};
 use forebay_sim::fio::Compat;
 use forebay_sim::machine::Machine;
 use forebay_sim::paper::Series;
-use forebay_sim::scenario::{NewFile, PolicySet, Scenario};
+use forebay_sim::scenario::{NewFile, PAST_CLOCK, PolicySet, Scenario};
 use forebay_sim::workload::job::{Access, Group, groups};
 
 use crate::args::simulate::Simulate;
@@ -218,6 +218,12 @@ fn simulate(
         let tasks = group.tasks_on_device(compat, &sectors, |file| scenario.open(file));
         let mut count = |finished: &Finished| counted.count(finished);
         let (outcome, record) = scenario.run(tasks, &mut count);
+        if outcome.is_cut() {
+            let mut names: Vec<&str> = group.names().collect();
+            names.dedup();
+            let what = format!("{}: {PAST_CLOCK}", names.join(", "));
+            bail!(Complaint::new(what).hint("rate, thinktime and runtime say how long it takes"));
+        }
         over_time::append(&mut kept, over_time::of_run(run, &record, frames, begin));
         begin += outcome.durable.max(outcome.elapsed).as_nanos() as f64 / 1e9;
         counted.tally.end_scenario(&outcome, &record, frames);

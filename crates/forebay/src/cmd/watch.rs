@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Only the settings of a private trace instance are written to the kernel. The instance is removed
-//! at the end, however the program ends.
+//! at the end; one that a killed program has left, at the next start.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use anyhow::{Context, Result, bail};
 use forebay_live::view::View;
 use forebay_report::messages::Complaint;
 use forebay_report::screen::is_dumb;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use self::serve::Endpoint;
 use self::source::Source;
@@ -113,7 +113,7 @@ struct End(Arc<AtomicBool>);
 impl End {
     fn on_signals() -> Result<Self> {
         let flag = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
+        for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2] {
             // The second one ends the program at once, whatever it does.
             signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&flag))
                 .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)))

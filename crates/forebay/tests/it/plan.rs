@@ -76,5 +76,8 @@ fn sizes_are_numbers_of_bytes() {
     for kib in ["9007199254740992", "18446744073709551615", "18446744073709551616", "-1", "4k"] {
         scene.refused(&format!("plan --policy readahead=off --ra-kb={kib}"));
     }
+    for policy in ["off", "linux-6.18:max=3", "fixed:max=1,max=2"] {
+        scene.refused(&format!("plan --policy readahead={policy} --ra-kb=64"));
+    }
     scene.matches("plan_bad_sizes.txt");
 }

@@ -129,6 +129,7 @@ fn what_cannot_be_reproduced_is_refused() {
         .refused("reproduce throttle --set kernel.throttle=off")
         .refused("reproduce readahead --format yaml")
         .refused("reproduce readahead --set kernel.flush=linux-6")
+        .refused("reproduce readahead --set kernel.reclaim=lru")
         .refused("reproduce flush --series figures.txt")
         .refused("reproduce flush --series absent/figures.csv")
         .refused("reproduce readahead --series figures.csv");

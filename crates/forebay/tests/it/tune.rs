@@ -34,6 +34,9 @@ fn bad_words_and_files_are_refused_with_their_place() {
         .refused("tune --dry-run --scope nothing-of-this-name")
         .refused("tune --dry-run --protect 7:1048575")
         .refused("tune --dry-run --scope ..")
+        .refused("tune --dry-run --scope 1 --protect 1")
+        .refused("tune --dry-run --scope a\u{1b}b")
+        .refused("tune --interval 99ms")
         .refused("tune --only elevator")
         .refused("tune --profile databse");
     scene.matches("tune_refused.txt");

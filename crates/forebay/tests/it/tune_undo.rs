@@ -72,8 +72,9 @@ fn the_log_says_what_was_changed_at_a_time_and_what_it_brought() {
     let told = "2026-11-23 03:07:15 the readahead window of fd 3 was set\n  \
                 2026-11-23 03:07:16 big.db: random faults; 31 x the faults/s; kept\n";
     assert_eq!(answer("--at 3:07"), (Some(0), told.to_owned()));
-    let none = "Nothing was changed at 03:08 (UTC).\nThe last change was at 2026-11-23 03:07:15: \
-                the readahead window of fd 3 was set\n";
+    let none = "No change at 03:08 (UTC) is on record.\n\
+                The record begins at 2026-11-23 03:07:15.\n\
+                The last change was at 2026-11-23 03:07:15: the readahead window of fd 3 was set\n";
     assert_eq!(answer("--at 03:08"), (Some(1), none.to_owned()));
     let (code, json) = answer("--at 03:07:15 --json");
     assert_eq!((code, json.lines().count()), (Some(0), 1));

@@ -1,5 +1,7 @@
 //! A step from one window to another, and what it came to in a line.
 
+use forebay_core::time::Instant;
+
 use crate::prove::Claim;
 
 /// What came of a step.
@@ -36,6 +38,14 @@ pub(super) struct Step {
     pub(super) claim: Option<Claim>,
     /// Where the trial stands when this is a change of its sides.
     pub(super) metric: Metric,
+}
+
+/// A window that did not help, so that it is not tried again for a time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Refuted {
+    pub(super) from: u64,
+    pub(super) to: u64,
+    pub(super) at: Instant,
 }
 
 /// What counts as progress.

@@ -59,9 +59,10 @@ impl Dropped {
         }
     }
 
-    /// Forgets what was dropped so far.
+    /// Forgets what was dropped so far. What is unwritten now may still be.
     pub(super) fn begin_anew(&mut self) {
-        (self.dirtied, self.dropped, self.fresh) = (0, 0, 0);
+        let unwritten = self.last.map_or(0, |(counts, _)| unwritten(&counts));
+        (self.dirtied, self.dropped, self.fresh) = (unwritten, 0, 0);
     }
 
     /// Whether a limit would make the device write what is not to be written at all.
@@ -79,9 +80,9 @@ impl Dropped {
         self.dirtied
     }
 
-    /// Bytes that were dropped.
+    /// Bytes of them that were dropped.
     pub(super) fn dropped(&self) -> u64 {
-        self.dropped
+        self.dropped.min(self.dirtied)
     }
 }
 
@@ -121,6 +122,28 @@ mod tests {
     #[test]
     fn a_file_that_was_written_before_it_was_removed_was_written_for_nothing() {
         assert_eq!(dropped(&[(0, 0, 900), (60, 50, 840), (60, 60, 900)]), (60, true));
+    }
+
+    #[test]
+    fn what_was_unwritten_before_is_a_part_of_what_is_dropped_later() {
+        let number = DevNumber { major: 7, minor: 1 };
+        let counts = |dirtied: u64, reclaimable: u64| BdiCounts {
+            number,
+            dirtied: dirtied * MIB,
+            reclaimable: reclaimable * MIB,
+            ..BdiCounts::default()
+        };
+        let mut dropped = Dropped::new(Instant::ZERO);
+        dropped.count(Instant(1), &counts(0, 0), None);
+        dropped.count(Instant(2), &counts(40, 40), None);
+        dropped.begin_anew();
+        dropped.count(Instant(3), &counts(70, 30), None);
+        assert_eq!((dropped.dirtied() / MIB, dropped.dropped() / MIB), (70, 40));
+        // Half of what became dirty is forgotten, and what was dropped is no more than the rest.
+        dropped.begin_anew();
+        dropped.count(Instant::ZERO + HALF, &counts(70, 30), None);
+        dropped.count(Instant::ZERO + HALF, &counts(70, 0), None);
+        assert_eq!((dropped.dirtied() / MIB, dropped.dropped() / MIB), (15, 15));
     }
 
     #[test]

@@ -24,7 +24,7 @@ use crate::choice;
 use crate::cmd::run::{groups_on, open, place};
 use crate::jobs::{self, JobSource};
 use crate::progress::{self, Progress};
-use crate::results::{ALL, Results, Row};
+use crate::results::{Results, Row};
 use crate::slots::PerSlot;
 
 /// Predicts, measures, and prints both.
@@ -130,7 +130,7 @@ impl Pair {
 fn pairs(predicted: &[Row], measured: &[Row]) -> Vec<Pair> {
     let mut pairs = Vec::new();
     // The row of all mixes sections that have nothing to do with each other.
-    for row in predicted.iter().filter(|row| predicted.len() == 1 || row.job != ALL) {
+    for row in predicted.iter().filter(|row| predicted.len() == 1 || row.run.is_none()) {
         let Some(real) = measured.iter().find(|real| real.job == row.job) else { continue };
         let mut add = |what, unit, [predicted, measured]: [f64; 2], (least, most)| {
             let job = row.job.clone();
@@ -221,6 +221,9 @@ mod tests {
         let expected =
             [("a", "throughput"), ("a", "read p50"), ("a", "read p99"), ("b", "throughput")];
         assert_eq!(names, expected);
+        let sum = Row { run: Some(RunTotals::default()), ..row("all", 3) };
+        let pairs_of_all = super::pairs(&[row("all", 3), row("b", 1), sum], &[row("all", 3)]);
+        assert_eq!(pairs_of_all.len(), 3, "a section may have this name: {pairs_of_all:?}");
         // 1000 bytes in a microsecond.
         assert!((pairs[0].predicted - 1_000.0).abs() < 1e-6, "{pairs:?}");
     }

@@ -345,6 +345,7 @@ fn complaint(error: ReplayError) -> Complaint {
         ReplayError::Behind { .. } => {
             "--open-loop keeps the recorded times; --only NAME replays one file".to_owned()
         }
+        ReplayError::PastClock { .. } => "--speed divides the pauses".to_owned(),
         ReplayError::Capacity { .. } => "--set device.capacity makes room".to_owned(),
         ReplayError::Machines { .. } => {
             "name fewer machines, or set the number of devices with --devices".to_owned()

@@ -30,7 +30,7 @@ pub(super) fn run(arguments: &Log) -> Result<u8> {
         return answer(&mut out, &lines, moment, arguments.json);
     }
     if lines.is_empty() && !arguments.json {
-        writeln!(out, "Nothing was changed since the machine was started.")?;
+        writeln!(out, "No change is on record.")?;
     }
     for line in &lines {
         if arguments.json {
@@ -68,7 +68,10 @@ fn answer(out: &mut impl Write, lines: &[Past], moment: &str, is_json: bool) -> 
         }
     }
     if is_none && !is_json {
-        writeln!(out, "Nothing was changed at {moment} (UTC).")?;
+        writeln!(out, "No change at {moment} (UTC) is on record.")?;
+        if let Some(first) = lines.first() {
+            writeln!(out, "The record begins at {}.", time(first))?;
+        }
         if let Some(last) = lines.iter().rfind(|line| line.is_change()) {
             writeln!(out, "The last change was at {}: {}", time(last), last.sentence)?;
         }

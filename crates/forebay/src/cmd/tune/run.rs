@@ -142,7 +142,12 @@ fn scope(arguments: &Steer, policy: &PolicyFile, machine: &Machine, tree: &Tree)
         Slot::Readahead => scope::Slot::Readahead,
         Slot::Writeback => scope::Slot::Writeback,
     });
-    Ok(Scope::new(within, protected, only))
+    let scope = Scope::new(within, protected, only);
+    if let Some(both) = scope.contradiction() {
+        let what = format!("{both} is to be tuned and to be left alone");
+        return Err(Complaint::new(what).hint("name it with --scope or with --protect").into());
+    }
+    Ok(scope)
 }
 
 fn name(word: &str, place: &str, machine: &Machine, tree: &Tree) -> Result<Named> {

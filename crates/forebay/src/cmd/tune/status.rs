@@ -68,7 +68,7 @@ impl Shown {
                 "No daemon runs, and a forebay that was killed has left changes.\n\
                  `forebay tune undo` puts them back."
             )?,
-            None => writeln!(out, "No daemon runs on this machine.")?,
+            None => writeln!(out, "No daemon uses this journal.")?,
         }
         if self.damaged > 0 {
             let damaged = self.damaged;
@@ -122,12 +122,13 @@ impl Shown {
         Ok(())
     }
 
-    /// Open files with a changed window: adjacent descriptors of one file with the same window
-    /// together.
+    /// Open files with a changed window: descriptors of one file, or of files of one name, with the
+    /// same window together.
     fn files(&self) -> Vec<(Vec<OpenFile>, &FileEntry)> {
         let mut all: Vec<(Vec<OpenFile>, &FileEntry)> = Vec::new();
         for entry in self.state.files.values() {
-            let of = |entry: &FileEntry| (entry.file.file, entry.before_kb, entry.kb);
+            let file = |entry: &FileEntry| entry.name.is_empty().then_some(entry.file.file);
+            let of = |entry: &FileEntry| (file(entry), entry.before_kb, entry.kb);
             let words = |entry: &FileEntry| (entry.why.clone(), entry.name.clone());
             let is_alike =
                 |known: &FileEntry| of(known) == of(entry) && words(known) == words(entry);

@@ -134,6 +134,9 @@ fn left(due: Instant) -> io::Result<Duration> {
 fn reply(request: &[u8], page: &str) -> String {
     let (status, body) = match target(request) {
         None => ("400 Bad Request", "a request is GET /metrics HTTP/1.1\n"),
+        Some(("GET" | "HEAD", "/metrics")) if page.is_empty() => {
+            ("503 Service Unavailable", "there are figures after the first interval\n")
+        }
         Some(("GET" | "HEAD", "/metrics")) => ("200 OK", page),
         Some(("GET" | "HEAD", _)) => ("404 Not Found", "figures are at /metrics\n"),
         Some(_) => ("405 Method Not Allowed", "only GET is answered\n"),
@@ -196,6 +199,7 @@ mod tests {
         ] {
             assert_eq!(status(garbage), "400", "{garbage:?}");
         }
+        assert!(reply(b"GET /metrics HTTP/1.1\r\n\r\n", "").starts_with("HTTP/1.1 503 "));
         assert!(reply(b"\xff\r\n\r\n", "").starts_with("HTTP/1.1 400 "));
     }
 

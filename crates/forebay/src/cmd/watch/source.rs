@@ -138,6 +138,8 @@ impl Source {
             self.machine = Machine::read(&self.tree);
             self.sampler.refresh();
             self.read_at = time::Instant::now();
+        } else {
+            self.machine.refresh_windows(&self.tree);
         }
     }
 

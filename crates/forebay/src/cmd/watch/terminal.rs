@@ -1,4 +1,5 @@
-//! The terminal: taken at the begin, given back at the end, on a panic, and on signals.
+//! The terminal: taken at the begin, given back at the end, on a panic, and on signals that end the
+//! program.
 
 use std::fs::File;
 use std::io::{self, IsTerminal};
