@@ -28,7 +28,7 @@ use record::HEAD;
 pub use disk::{Disk, Folder, FolderError};
 pub(crate) use history::now;
 pub use history::{History, Past};
-pub use lock::{Holder, Lock, LockError};
+pub use lock::{Holder, LOCK_FILE, Lock, LockError};
 pub use record::{Entry, FileEntry, Head, Record};
 
 mod disk;

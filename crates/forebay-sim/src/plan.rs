@@ -248,7 +248,8 @@ impl fmt::Display for StepError {
                 write!(f, "no step is named '{word}', but r, t, f, n and d")
             }
             Self::Arguments { usage, given } => {
-                write!(f, "'{usage}' has {given} arguments")
+                let plural = if *given == 1 { "" } else { "s" };
+                write!(f, "'{usage}' has {given} argument{plural}")
             }
             Self::BadNumber { argument, expected, given } => {
                 write!(f, "{argument} takes {expected}, not '{given}'")
@@ -323,8 +324,8 @@ mod tests {
     fn errors_name_the_line_and_what_is_wrong_with_it() {
         let message = |text| parse_script(text).unwrap_err().to_string();
         assert_eq!(message("n\n\nx 3"), "line 3: no step is named 'x', but r, t, f, n and d");
-        assert_eq!(message("r 0"), "line 1: 'r OFFSET BYTES' has 1 arguments");
-        assert_eq!(message("n 1"), "line 1: 'n' has 1 arguments");
+        assert_eq!(message("r 0"), "line 1: 'r OFFSET BYTES' has 1 argument");
+        assert_eq!(message("n 1"), "line 1: 'n' has 1 argument");
         assert_eq!(message("r 0 4k"), "line 1: BYTES takes a number, not '4k'");
         assert_eq!(message("t -1"), "line 1: PAGE takes a number, not '-1'");
         assert_eq!(message("f 6"), "line 1: ADVICE takes a number from 0 to 5, not '6'");

@@ -78,7 +78,7 @@ impl Installed {
         let unit = files.iter().find(|path| path.ends_with(UNIT)).context("no unit")?;
         check_unit(unit)?;
         let status = run(PROGRAM, &["tune", "status"])?;
-        let asleep = "No daemon runs on this machine.\nNothing is changed.\n";
+        let asleep = "No daemon uses this journal.\nNothing is changed.\n";
         ensure!(status == asleep, "installing it has started something: {status}");
         let wanted = format!("/etc/systemd/system/multi-user.target.wants/{UNIT}");
         ensure!(fs::symlink_metadata(&wanted).is_err(), "installing it has enabled its unit");

@@ -11,7 +11,9 @@
 //! Differs:    dirty and busy pages are passed over: they go to the front of their queue and keep
 //!             their uses. A ghost that libCacheSim would drop with a request of another size has
 //!             no counterpart: all pages are of one size.
-//! Not for:    loads whose hot pages come back only after more than a memory's worth of others.
+//! Not for:    loads whose hot pages come back only after more than a memory's worth of others;
+//!             streams whose windows together are larger than the small queue, since what was read
+//!             ahead then leaves before it is used.
 
 use alloc::boxed::Box;
 

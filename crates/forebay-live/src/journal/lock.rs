@@ -53,7 +53,7 @@ impl Lock {
         let how = &mut OpenOptions::new();
         // Every user may see which process tunes.
         how.read(true).write(true).create(true).mode(0o644);
-        let file = opened(how, &folder.path().join(LOCK))?;
+        let file = opened(how, &folder.path().join(LOCK_FILE))?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => return Err(LockError::Held(Holder::of(folder))),
@@ -78,7 +78,7 @@ impl Drop for Lock {
 impl Holder {
     /// The process that has the lock, as far as the file says and the process still runs.
     pub fn of(folder: &Folder) -> Option<Self> {
-        let file = opened(OpenOptions::new().read(true), &folder.path().join(LOCK)).ok()?;
+        let file = opened(OpenOptions::new().read(true), &folder.path().join(LOCK_FILE)).ok()?;
         let mut text = String::new();
         file.take(64).read_to_string(&mut text).ok()?;
         let (pid, began) = text.trim().split_once(' ')?;
@@ -116,4 +116,5 @@ impl Holder {
     }
 }
 
-const LOCK: &str = "lock";
+/// The file of the lock, in the folder of a journal.
+pub const LOCK_FILE: &str = "lock";

@@ -72,11 +72,16 @@ pub enum MachineError {
         nearest: Option<Box<str>>,
     },
     /// The files do not fit into the part of the disk that they are to lie in.
-    #[error("{files} files of {file_bytes} bytes do not fit in a span of {span_bytes} bytes")]
+    #[error("{} in a span of {span_bytes} bytes", match files {
+        1 => format!("a file of {file_bytes} bytes does not fit"),
+        _ => format!(
+            "{files} files, each with room for the largest of {file_bytes} bytes, do not fit"
+        ),
+    })]
     NoRoom {
         /// The number of files.
         files: u32,
-        /// The bytes of each file.
+        /// The bytes of the largest one.
         file_bytes: u64,
         /// The bytes of the span.
         span_bytes: u64,

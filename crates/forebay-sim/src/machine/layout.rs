@@ -109,7 +109,8 @@ mod tests {
     #[test]
     fn files_that_do_not_fit_are_refused() {
         let error = layout(Placement::Scattered).place(2, 11 << 30, 1).unwrap_err();
-        let said = "2 files of 11811160064 bytes do not fit in a span of 20480000000 bytes";
+        let said = "2 files, each with room for the largest of 11811160064 bytes, do not fit in a \
+                    span of 20480000000 bytes";
         assert_eq!(error.to_string(), said);
         assert!(layout(Placement::Scattered).place(0, 1, 1).unwrap().is_empty());
     }

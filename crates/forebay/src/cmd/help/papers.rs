@@ -6,8 +6,8 @@ use super::sheet::Sheet;
 
 pub(super) fn text(text: &mut Sheet) {
     text.lines(
-        "Experiments of papers, run in virtual time. Published and measured figures are compared,\n\
-         with a tolerance that was fixed in advance and a verdict.\n\n\
+        "Experiments of papers, run in virtual time. Published and measured figures are\n\
+         compared, with a tolerance that was fixed in advance and a verdict.\n\n\
          \x20 forebay reproduce                 all of them\n\
          \x20 forebay reproduce NAME --all      one, with every row\n\
          \x20 forebay reproduce NAME --check    exit code 1 if a predicted figure is outside",

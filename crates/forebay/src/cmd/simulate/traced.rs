@@ -133,9 +133,10 @@ impl Traced<'_> {
             let all = Row { run: Some(run), ..row_of(&labels, &outcome.all) };
             self.report(&outcome.volumes, all, &mut results);
             results.notes.push(format!(
-                "{}: at most {} requests in flight{}",
+                "{}: at most {} request{} in flight{}",
                 labels[ELEVATOR].as_deref().unwrap_or_default(),
                 outcome.in_flight_max,
+                if outcome.in_flight_max == 1 { "" } else { "s" },
                 match outcome.held_back {
                     0 => String::new(),
                     count =>

@@ -5,7 +5,9 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use forebay_live::journal::{Folder, History, Holder, Journal, Lock, LockError, Note, Record};
+use forebay_live::journal::{
+    Folder, History, Holder, Journal, LOCK_FILE, Lock, LockError, Note, Record,
+};
 use forebay_live::knob::{Event, Knob, Of, boot, sentences};
 use forebay_live::trace;
 use forebay_live::tree::Tree;
@@ -90,10 +92,15 @@ fn lock(folder: &Folder) -> Result<Lock> {
     Lock::take(folder).map_err(|error| match error {
         LockError::Held(_) => Complaint::new(error.to_string()).hint("undo again").into(),
         LockError::Io(source) => {
-            let what = format!("cannot lock {}: {source}", folder.path().display());
-            let may_not = source.kind() == io::ErrorKind::PermissionDenied;
-            let complaint = Complaint::new(what);
-            if may_not { complaint.hint("root can").into() } else { complaint.into() }
+            let file = folder.path().join(LOCK_FILE);
+            let hint = if source.kind() == io::ErrorKind::PermissionDenied {
+                "root can"
+            } else if source.kind() == io::ErrorKind::ReadOnlyFilesystem {
+                "its file system has to be writable before anything can be undone"
+            } else {
+                "a lock is a plain file: remove what stands there, and undo again"
+            };
+            Complaint::new(format!("cannot lock {}: {source}", shown(&file))).hint(hint).into()
         }
     })
 }
